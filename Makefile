@@ -1,0 +1,77 @@
+# Every target sets itself up: it needs python3 (3.11 or newer), make and a package index.
+# Everything is installed into .venv of this folder; nothing outside it is changed.
+#
+#   PYTHON=python3.12 make test     choose the interpreter
+#   make unit ARGS="-k timeline"    pass arguments to pytest
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup test check unit soak coverage format bench bench-pipeline demo serve clean-venv
+
+help: ## show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with the pinned versions (the other targets do it by themselves)
+
+test: check ## all checks and all tests: the command to run before a commit
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## format, lint, types, layering
+	@echo "ruff format --check" && $(BIN)/ruff format --check --quiet --diff .
+	@echo "ruff check" && $(BIN)/ruff check --quiet .
+	@echo "mypy --strict" && $(BIN)/mypy src tests $(wildcard benchmarks)
+	@echo "lint-imports" && $(BIN)/lint-imports --no-logo
+
+unit: $(READY) ## the fast tests: no processes, no Spark
+	@$(BIN)/python -m pytest -m "not slow and not spark and not soak" $(ARGS)
+
+soak: $(READY) ## the long campaigns of the random tests
+	@DUELINE_SOAK=1 $(BIN)/python -m pytest --timeout=0 $(ARGS)
+
+coverage: $(READY) ## all tests, with branch coverage
+	@$(BIN)/coverage run -m pytest $(ARGS)
+	@$(BIN)/coverage report
+
+format: $(READY) ## format the code and repair what ruff can repair
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(READY) ## measure the store
+	@$(BIN)/python -m benchmarks.store $(ARGS)
+
+bench-pipeline: $(READY) ## measure the way through Spark
+	@$(BIN)/python -m benchmarks.pipeline $(ARGS)
+
+demo: $(READY) ## see delayed messages arrive
+	@$(BIN)/dueline demo $(ARGS)
+
+serve: $(READY) ## run a broker in this terminal
+	@$(BIN)/dueline serve $(ARGS)
+
+clean-venv: ## remove .venv, so that the next target makes it anew
+	@rm -rf $(VENV)
+
+# The stamp is written last: an interrupted installation is done again.
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "make: expected a Python of version 3.11 or newer; found no '$(PYTHON)'." \
+	       "Install one, or name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: expected Python 3.11 or newer; found $$($(PYTHON) -V 2>&1)." \
+	       "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "make: '$(PYTHON) -m venv' failed, see above." \
+	       "On Debian and Ubuntu the module is a package: apt install python3-venv" >&2; exit 1; }
+	@echo "installing the pinned packages into $(VENV) (some minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable .
+	@touch $@
