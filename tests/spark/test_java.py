@@ -24,10 +24,10 @@ def make_java(tmp_path: Path) -> MakeJava:
         home = tmp_path / name
         java = home / "bin" / "java"
         java.parent.mkdir(parents=True)
-        refusal = "exit 1" if not has_vector else ":"
+        refusal = ":" if has_vector else "exit 1"
         java.write_text(
             "#!/bin/sh\n"
-            f'for arg; do case "$arg" in --add-modules=jdk.incubator.vector) {refusal};; esac; done\n'
+            f'for arg; do case "$arg" in *=jdk.incubator.vector) {refusal};; esac; done\n'
             f"echo 'Property settings:'\n"
             f"echo '    java.home = {home}'\n"
             f"echo 'openjdk version \"{version}\" 2025-04-15'\n"

@@ -1,0 +1,296 @@
+"""Rules of this project that no linter has.
+
+Each rule is a function from a syntax tree or a text to findings, a test that there are none, and a
+test with samples that the rule does notice what it is for.
+"""
+
+import ast
+import doctest
+import importlib
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "dueline"
+
+FUNCTION_LINES_MAX = 60
+MODULE_LINES_MAX = 500
+
+# A ratchet: functions that are longer than one screen, with their length. Entries may shrink and
+# go, never grow; a new one needs a reason beside it.
+LONG_FUNCTIONS: dict[str, int] = {}
+
+Rule = Callable[[ast.Module], Iterator[str]]
+
+
+# --- the rules ------------------------------------------------------------------------------------
+
+
+def opened_files(tree: ast.Module) -> Iterator[str]:
+    """Calls that open a file. A method `open` or `read_bytes` counts if it is called on a path."""
+    openers = {
+        "open",
+        "io.open",
+        "mmap.mmap",
+        "np.fromfile",
+        "np.load",
+        "np.memmap",
+        "os.fdopen",
+        "os.open",
+        "pa.OSFile",
+        "pa.memory_map",
+        "pa.output_stream",
+    }
+    methods = {"open", "read_bytes", "read_text", "touch", "write_bytes", "write_text"}
+    for call in _calls(tree):
+        name = ast.unparse(call.func)
+        if name in openers or name.startswith("tempfile."):
+            yield f"line {call.lineno}: {name}"
+        elif isinstance(call.func, ast.Attribute) and call.func.attr in methods:
+            receiver = call.func.value
+            text = ast.unparse(receiver).lower()
+            if isinstance(receiver, ast.BinOp) or text.endswith("path") or text.startswith("path("):
+                yield f"line {call.lineno}: {name}"
+
+
+def read_wall_clocks(tree: ast.Module) -> Iterator[str]:
+    """Uses of the machine's wall clock, called or passed on."""
+    names = re.compile(
+        r"(time\.time|time\.time_ns|(datetime\.)?datetime\.(now|utcnow|today)|(datetime\.)?date\.today)"
+    )
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and names.fullmatch(ast.unparse(node)):
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            for alias in node.names:
+                if alias.name in ("time", "time_ns"):
+                    yield f"line {node.lineno}: from time import {alias.name}"
+
+
+def sleeps(tree: ast.Module) -> Iterator[str]:
+    """Sleeping outside a function that waits for a condition (its name begins with `wait`)."""
+    waiting = {
+        id(node)
+        for function in _functions(tree)
+        if function.name.lstrip("_").startswith("wait")
+        for node in ast.walk(function)
+    }
+    for call in _calls(tree):
+        is_sleep = ast.unparse(call.func).split(".")[-1] == "sleep"
+        is_mere_yield = [ast.unparse(argument) for argument in call.args] == ["0"]
+        if is_sleep and not is_mere_yield and id(call) not in waiting:
+            yield f"line {call.lineno}: {ast.unparse(call)}"
+
+
+def function_lengths(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Each function's name and its number of lines, without its docstring."""
+    for function in _functions(tree):
+        end = function.end_lineno or function.lineno
+        length = end - function.lineno + 1
+        if ast.get_docstring(function) is not None:
+            docstring = function.body[0]
+            length -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+        yield function.name, length
+
+
+def forbidden_words(text: str) -> Iterator[str]:
+    """Names of a workplace, of package hosts, and of the history instead of the thing."""
+    # Put together from pieces, so that this file does not contain them.
+    hosts = (
+        "py" + "pi.org",
+        "python" + "hosted",
+        "repo1?\\.ma" + "ven",
+        "ma" + "ven\\.org",
+        "npm" + "js",
+    )
+    workplace = ("(?<![\\w.])/wo" + "rk/", "/tmp/" + "team")
+    history = ("\\bsession (number|no\\.|#)? ?\\d", "\\bissue (number|no\\.|#)? ?\\d")
+    pattern = re.compile("|".join((*hosts, *workplace, *history)), re.IGNORECASE)
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := pattern.search(line):
+            yield f"line {number}: {match.group()}"
+
+
+# --- the project follows them ---------------------------------------------------------------------
+
+
+def test_store_opens_files_in_one_module() -> None:
+    modules = [path for path in (PACKAGE / "store").rglob("*.py") if path.name != "files.py"]
+
+    assert _findings(modules, opened_files) == []
+
+
+def test_wall_clock_is_read_in_one_module() -> None:
+    modules = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "clock.py"]
+
+    assert _findings(modules, read_wall_clocks) == []
+
+
+def test_tests_do_not_sleep() -> None:
+    assert _findings((ROOT / "tests").rglob("*.py"), sleeps) == []
+
+
+def test_functions_fit_on_a_screen() -> None:
+    long = {
+        f"{path.relative_to(PACKAGE)}:{name}": length
+        for path in PACKAGE.rglob("*.py")
+        for name, length in function_lengths(_tree(path))
+        if length > FUNCTION_LINES_MAX
+    }
+
+    grown = {name: n for name, n in long.items() if n > LONG_FUNCTIONS.get(name, 0)}
+    assert grown == {}, f"split them; {FUNCTION_LINES_MAX} lines are one screen"
+    assert long == LONG_FUNCTIONS, "some got shorter: write down the new lengths"
+
+
+def test_modules_stay_small() -> None:
+    sources = [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    lengths = {_name(path): len(path.read_text().splitlines()) for path in sources}
+
+    assert {name: n for name, n in lengths.items() if n > MODULE_LINES_MAX} == {}
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [
+        _name(path) for path in PACKAGE.rglob("*.py") if not ast.get_docstring(_tree(path))
+    ] == []
+
+
+def test_every_unit_test_module_mirrors_a_source_module() -> None:
+    unit = ROOT / "tests" / "unit"
+    orphans = []
+    for path in unit.rglob("test_*.py"):
+        mirrored = PACKAGE / path.parent.relative_to(unit) / path.stem.removeprefix("test_")
+        if not mirrored.with_suffix(".py").is_file() and not mirrored.is_dir():
+            orphans.append(_name(path))
+
+    assert orphans == []
+
+
+def test_files_name_no_workplace_and_no_package_host() -> None:
+    findings = []
+    for path in _project_files():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        findings += [f"{_name(path)}, {finding}" for finding in forbidden_words(text)]
+
+    assert findings == []
+
+
+def test_examples_in_docstrings_are_true() -> None:
+    with_examples = [path for path in PACKAGE.rglob("*.py") if ">>> " in path.read_text()]
+    failed = []
+    for path in with_examples:
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        result = doctest.testmod(importlib.import_module(name.removesuffix(".__init__")))
+        if result.failed or not result.attempted:
+            failed.append(f"{_name(path)}: {result}")
+
+    assert with_examples
+    assert failed == []
+
+
+# --- and the rules notice what they are for -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "source"),
+    [
+        (opened_files, "open('x')"),
+        (opened_files, "os.open('x', os.O_RDWR)"),
+        (opened_files, "mmap.mmap(3, 0)"),
+        (opened_files, "Path('x').open()"),
+        (opened_files, "(folder / 'x').read_bytes()"),
+        (opened_files, "self.path.write_text('x')"),
+        (opened_files, "tempfile.mkstemp()"),
+        (read_wall_clocks, "time.time()"),
+        (read_wall_clocks, "clock = time.time_ns"),
+        (read_wall_clocks, "from time import time"),
+        (read_wall_clocks, "datetime.datetime.now(tz)"),
+        (read_wall_clocks, "datetime.now(tz)"),
+        (sleeps, "def test_x():\n    time.sleep(1)"),
+        (sleeps, "async def test_x():\n    await asyncio.sleep(0.1)"),
+    ],
+)
+def test_rule_notices(rule: Rule, source: str) -> None:
+    assert len(list(rule(ast.parse(source)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "source"),
+    [
+        (opened_files, "Store.open(path, options)"),
+        (opened_files, "self._files.open(path)"),
+        (read_wall_clocks, "clock.time()"),
+        (read_wall_clocks, "time.monotonic()"),
+        (sleeps, "def wait_until(condition):\n    time.sleep(0.01)"),
+        (sleeps, "await asyncio.sleep(0)"),
+    ],
+)
+def test_rule_lets_pass(rule: Rule, source: str) -> None:
+    assert list(rule(ast.parse(source))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see /wo" + "rk/notes",
+        "https://py" + "pi.org/simple",
+        "as in session" + " 12",
+        "issue" + " #7",
+    ],
+)
+def test_forbidden_words_are_noticed(text: str) -> None:
+    assert len(list(forbidden_words(text))) == 1
+
+
+def test_function_length_does_not_count_the_docstring() -> None:
+    source = 'def f():\n    """One.\n\n    Two.\n    """\n    return 1\n'
+
+    assert list(function_lengths(ast.parse(source))) == [("f", 2)]
+
+
+# --- reading the sources --------------------------------------------------------------------------
+
+
+def _findings(paths: Iterator[Path] | list[Path], rule: Rule) -> list[str]:
+    return [f"{_name(path)}, {finding}" for path in paths for finding in rule(_tree(path))]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def _calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _project_files() -> list[Path]:
+    """The tracked files; without git (an unpacked archive) the folders that are tracked."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):
+        folders = ("src", "tests", "docs", "benchmarks")
+        inside = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+        return [path for path in [*ROOT.glob("*"), *inside] if path.is_file()]
+    return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
