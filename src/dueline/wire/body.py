@@ -1,0 +1,241 @@
+"""How typed JSON bodies are made: declare the fields once, get `decode`, `encode` and `check`.
+
+    @body
+    class LockResult(Body):
+        locked: frozenset[Queue] = json_name("lockOKMQSet")
+
+Types are `int`, `float`, `bool`, `str`, `JsonValue` (anything, untouched), another body, or a
+`list`, `frozenset` or `dict` of them; `None` in a union makes it optional. A map's keys may be
+strings, integers or bodies (see `dueline.wire.fastjson`). A field with a default may be absent or
+null; what a class does not know is ignored; `None` is not written. Integers are also taken from
+strings: Go writes some so.
+
+`decode(body.encode())` gives the same value. As with headers, a body that cannot be read is the
+request's fault: `InvalidRequest` with the path to the offending part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from types import UnionType
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from dueline.errors import InvalidRequest
+from dueline.wire import fastjson
+from dueline.wire.header import camel_case
+
+__all__ = ["Body", "JsonValue", "body", "json_name"]
+
+JsonValue = Any
+
+_REQUIRED: Final = object()
+
+B = TypeVar("B", bound="Body")
+
+
+class _Codec(NamedTuple):
+    """How a type is read from plain JSON values and turned back into them."""
+
+    read: Callable[[Any, str], Any]
+    write: Callable[[Any], Any]
+
+
+class _Field(NamedTuple):
+    """How one field travels."""
+
+    name: str
+    json_name: str
+    codec: _Codec
+    default: Callable[[], Any]
+
+
+class Body:
+    """Base of all typed JSON bodies; see the module."""
+
+    __slots__ = ()
+    _fields: ClassVar[tuple[_Field, ...]] = ()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The body that these bytes say.
+
+        Raises:
+            InvalidRequest: not JSON, or not of this shape.
+        """
+        return cls.from_json(fastjson.loads(data))
+
+    @classmethod
+    def from_json(cls, value: object, path: str = "body") -> Self:
+        """The body that a parsed JSON value says."""
+        if not isinstance(value, dict):
+            raise _unexpected(path, "an object", value)
+        arguments = {}
+        for name, key, codec, default in cls._fields:
+            item = value.get(key)
+            if item is not None:
+                arguments[name] = codec.read(item, f"{path}.{key}")
+                continue
+            arguments[name] = default()
+            if arguments[name] is _REQUIRED:
+                raise _unexpected(f"{path}.{key}", "a value", item)
+        return cls(**arguments)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; sets are sorted, so equal bodies have equal bytes."""
+        found = {}
+        for name, key, codec, _ in self._fields:
+            value = getattr(self, name)
+            if value is not None:
+                found[key] = codec.write(value)
+        return found
+
+    def encode(self) -> bytes:
+        """The bytes to send."""
+        return fastjson.dumps(self.to_json())
+
+    def check(self) -> None:
+        """Refuse a body that could not be read again."""
+        if type(self).decode(self.encode()) != self:
+            raise InvalidRequest(f"{type(self).__name__}: expected the field's types, found {self}")
+
+
+def json_name(
+    name: str, *, default: Any = dataclasses.MISSING, default_factory: Any = dataclasses.MISSING
+) -> Any:
+    """A field whose name in JSON is not its own in camel case."""
+    return dataclasses.field(
+        default=default, default_factory=default_factory, metadata={"name": name}
+    )
+
+
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(json_name, dataclasses.field)
+)
+def body(cls: type[B]) -> type[B]:
+    """Class decorator: a frozen dataclass that knows its JSON form."""
+    made = dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    hints = get_type_hints(made)
+    made._fields = tuple(
+        _Field(
+            name=field.name,
+            json_name=field.metadata.get("name") or camel_case(field.name),
+            codec=_codec(hints[field.name]),
+            default=_default(field),
+        )
+        for field in dataclasses.fields(cast(Any, made))
+    )
+    return made
+
+
+def _default(field: dataclasses.Field[Any]) -> Callable[[], Any]:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory
+    value = _REQUIRED if field.default is dataclasses.MISSING else field.default
+    return lambda: value
+
+
+def _codec(hint: Any) -> _Codec:
+    if get_origin(hint) in (Union, UnionType):
+        (hint,) = [choice for choice in get_args(hint) if choice is not type(None)]
+    if hint is Any:
+        return _Codec(lambda value, path: value, lambda value: value)
+    if isinstance(hint, type) and issubclass(hint, Body):
+        return _Codec(hint.from_json, lambda value: value.to_json())
+    if get_origin(hint) is dict:
+        return _dict_codec(*get_args(hint))
+    if get_origin(hint) in (list, frozenset):
+        return _sequence_codec(get_origin(hint), _codec(get_args(hint)[0]))
+    return _Codec(_SCALARS[hint], lambda value: value)
+
+
+def _sequence_codec(kind: Any, item: _Codec) -> _Codec:
+    def read(value: Any, path: str) -> Any:
+        if not isinstance(value, list):
+            raise _unexpected(path, "an array", value)
+        return kind([item.read(part, f"{path}[{place}]") for place, part in enumerate(value)])
+
+    def write(value: Any) -> list[Any]:
+        if kind is frozenset:
+            return sorted([item.write(part) for part in value], key=fastjson.dumps)
+        return [item.write(part) for part in value]
+
+    return _Codec(read, write)
+
+
+def _dict_codec(key_hint: Any, value_hint: Any) -> _Codec:
+    key, item = _key_codec(key_hint), _codec(value_hint)
+
+    def read(value: Any, path: str) -> dict[Any, Any]:
+        if not isinstance(value, dict):
+            raise _unexpected(path, "an object", value)
+        return {
+            key.read(name, path): item.read(part, f"{path}.{name}") for name, part in value.items()
+        }
+
+    return _Codec(
+        read, lambda value: {key.write(name): item.write(part) for name, part in value.items()}
+    )
+
+
+def _key_codec(hint: Any) -> _Codec:
+    if hint is int:
+        return _Codec(_read_int, str)
+    if hint is str:
+        return _Codec(_read_str, lambda key: key)
+
+    def read(text: str, path: str) -> Any:
+        return hint.from_json(fastjson.loads(text.encode()), path)
+
+    return _Codec(read, lambda key: fastjson.ObjectKey(key.encode().decode()))
+
+
+def _read_int(value: Any, path: str) -> int:
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
+        value = int(value)
+    if type(value) is int and -1 <= value >> 63 <= 0:
+        return value
+    raise _unexpected(path, "an integer of 64 bits", value)
+
+
+def _read_float(value: Any, path: str) -> float:
+    if type(value) in (int, float):
+        return float(value)
+    raise _unexpected(path, "a number", value)
+
+
+def _read_bool(value: Any, path: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _unexpected(path, "true or false", value)
+
+
+def _read_str(value: Any, path: str) -> str:
+    if isinstance(value, str):
+        return value
+    raise _unexpected(path, "a string", value)
+
+
+_SCALARS: Final[dict[Any, Callable[[Any, str], Any]]] = {
+    int: _read_int,
+    float: _read_float,
+    bool: _read_bool,
+    str: _read_str,
+}
+
+
+def _unexpected(path: str, expected: str, found: object) -> InvalidRequest:
+    return InvalidRequest(f"{path}: expected {expected}, found {found!r:.80}", field=path)
