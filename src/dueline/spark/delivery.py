@@ -1,0 +1,221 @@
+"""The delivery query, and the process that keeps it running.
+
+    due ──▶ restore ──▶ your transform ──▶ deliver
+
+`python -m dueline.spark.delivery --broker 127.0.0.1:8815` starts Spark and the query. When the
+query fails (the broker is restarted, a worker dies) it is started again in the same session, after
+1, 2, 4 … seconds; after `FAILURE_COUNT_MAX` failures in a row without a batch in between the
+process ends with status 1, and whoever supervises it starts a new one.
+
+Progress is the store's, not the checkpoint's: a window is what is not done. So the checkpoint is
+needed only by transforms that keep state, and by default it is a temporary folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from dueline.errors import BrokerError, InvalidRequest
+from dueline.spark import transform as transforms
+from dueline.spark.options import Options
+from dueline.spark.session import SessionOptions, open_session
+
+__all__ = ["DeliveryOptions", "main", "run", "start"]
+
+FAILURE_COUNT_MAX: Final = 5
+BACKOFF_S_MAX: Final = 15.0
+_POLL_S: Final = 1
+_REPORT_POLLS: Final = 30
+
+log = logging.getLogger("dueline.delivery")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryOptions:
+    """What is delivered, and how. `source` has further options of the due source."""
+
+    brokers: str
+    checkpoint: str
+    transform: str | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
+
+    def source_options(self, slice_count_max: int) -> dict[str, str]:
+        return {
+            "brokers": self.brokers,
+            "payload": "message" if self.transform else "record",
+            "slice_count_max": str(slice_count_max),
+            **self.source,
+        }
+
+    def sink_options(self) -> dict[str, str]:
+        return {"brokers": self.brokers, "missing": "drop" if self.transform else "error"}
+
+
+def start(session: SparkSession, options: DeliveryOptions) -> StreamingQuery:
+    """Start the delivery query.
+
+    Raises:
+        InvalidRequest: options or a transform that cannot work.
+    """
+    parallelism = session.sparkContext.defaultParallelism
+    source = options.source_options(parallelism)
+    Options.parse(source)  # a mistake is best told here, not in a worker's stack trace
+    due = session.readStream.format("dueline").options(**source).load()
+    if options.transform:
+        due = transforms.apply(transforms.load(options.transform), due)
+    return (
+        due.writeStream.format("dueline")
+        .options(**options.sink_options())
+        .option("checkpointLocation", options.checkpoint)
+        .queryName("deliver")
+        .start()
+    )
+
+
+def run(session: SparkSession, options: DeliveryOptions, stop: threading.Event) -> None:
+    """Keep the query running until `stop` is set.
+
+    Raises:
+        BrokerError, PySparkException: it failed too often.
+    """
+    failure_count = 0
+    while not stop.is_set():
+        query = start(session, options)
+        log.info("delivering from %s", options.brokers)
+        try:
+            _wait_while_running(query, stop)
+            return
+        except PySparkException as error:
+            failure_count = 1 if query.lastProgress else failure_count + 1
+            log.warning("the query failed (%d in a row): %s", failure_count, _reason(error))
+            if failure_count >= FAILURE_COUNT_MAX:
+                raise
+        stop.wait(min(2.0 ** (failure_count - 1), BACKOFF_S_MAX))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The process: 0 if it was asked to stop, 1 if it failed, 2 for wrong arguments."""
+    parsed = _parser().parse_args(arguments)
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if parsed.tethered:
+        _stop_with(sys.stdin, stop)
+    with tempfile.TemporaryDirectory(prefix="dueline-checkpoint-") as folder:
+        try:
+            options = DeliveryOptions(
+                brokers=",".join(parsed.broker),
+                checkpoint=parsed.checkpoint or folder,
+                transform=parsed.transform,
+                source=_pairs(parsed.option),
+            )
+            session = open_session(
+                SessionOptions(master=parsed.master, heap=parsed.heap, conf=_pairs(parsed.conf))
+            )
+        except InvalidRequest as error:
+            log.critical("%s", error.message)
+            return 2
+        try:
+            run(session, options, stop)
+        except (BrokerError, PySparkException) as error:
+            log.critical("gave up: %s", _reason(error))
+            return 1
+        finally:
+            session.stop()
+    log.info("stopped")
+    return 0
+
+
+def _wait_while_running(query: StreamingQuery, stop: threading.Event) -> None:
+    """Return when asked to stop; raise what the query failed with."""
+    poll_count = 0
+    try:
+        while not stop.is_set():
+            if query.awaitTermination(_POLL_S):
+                return
+            poll_count += 1
+            if poll_count % _REPORT_POLLS == 0:
+                _report(query)
+    finally:
+        query.stop()
+
+
+def _report(query: StreamingQuery) -> None:
+    progress = query.lastProgress
+    if progress is not None:
+        log.info(
+            "batch %s: %s rows in %s ms",
+            progress["batchId"],
+            progress["numInputRows"],
+            progress["durationMs"].get("triggerExecution"),
+        )
+
+
+def _reason(error: Exception) -> str:
+    """The line that says what happened, out of a stack trace of Java and Python."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("dueline.errors.")]
+    return (ours or lines or [repr(error)])[-1 if ours else 0][:1000]
+
+
+def _stop_with(stream: IO[str], stop: threading.Event) -> None:
+    """Stop when the other end of `stream` is closed, as it is when our parent process dies."""
+
+    def watch() -> None:
+        while stream.read(4096):
+            pass
+        stop.set()
+
+    threading.Thread(target=watch, name="tether", daemon=True).start()
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise InvalidRequest(f"expected name=value, found {text!r}")
+        pairs[name] = value
+    return pairs
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dueline deliver", description="Carry due messages to their topics, with Spark."
+    )
+    parser.add_argument(
+        "--broker", action="append", required=True, metavar="HOST:PORT", help="Flight address"
+    )
+    parser.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
+    parser.add_argument("--checkpoint", metavar="DIR", help="for transforms that keep state")
+    parser.add_argument("--transform", metavar="MODULE:FUNCTION", help="applied to due messages")
+    parser.add_argument("--heap", default="512m", help="Java heap (default: %(default)s)")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="of the due source"
+    )
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="of Spark"
+    )
+    parser.add_argument(
+        "--tethered", action="store_true", help="stop when standard input is closed"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""The options of the data source, parsed once and strictly.
+
+Spark hands options over as strings with names in any case. A name that is not known, a value that
+is not of its kind and a missing broker are errors, with the name and what was expected: an option
+that is silently ignored is found out about in production.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from dueline.errors import InvalidRequest
+from dueline.schedule import parse_duration_ms
+
+__all__ = ["Options"]
+
+_SPARK_OWN: Final = frozenset({"checkpointlocation", "path", "queryname", "outputmode"})
+"""Options that Spark puts beside ours."""
+
+_ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:,\[\]]+):([0-9]{1,5})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a user may say about a read or a write; the comments are the reference."""
+
+    brokers: tuple[str, ...]
+    """Flight addresses, `host:port,host:port`: one for each shard. Required."""
+
+    payload: str = "message"
+    """Stream read: `message` gives every field as a column, `record` the raw bytes only."""
+
+    ahead_ms: int = 5_000
+    """Stream read, `ahead`: how long before its due time a message may be carried over."""
+
+    lead_ms: int = 1_500
+    """Stream read, `lead`: a batch is started when a message is due so soon; what a batch takes."""
+
+    wait_ms: int = 1_000
+    """Stream read, `wait`: how long one question may wait for an answer while nothing is due."""
+
+    row_count_max: int = 200_000
+    """Stream read: the most rows of one shard in a batch."""
+
+    size_bytes_max: int = 256 << 20
+    """Stream read: the most bytes of one shard in a batch (one message may be larger)."""
+
+    slice_count_max: int = 4
+    """Stream and batch read: the most partitions of one shard."""
+
+    slice_row_count_min: int = 20_000
+    """Stream and batch read: no task for fewer rows than this, if another can take them."""
+
+    transport: str = "auto"
+    """Stream read: `files` maps the delay log (same machine), `flight` never does, `auto` looks."""
+
+    missing: str = "error"
+    """Stream write: rows that were read and did not arrive. `drop` if a transform may filter."""
+
+    view: str = "pending"
+    """Batch read: `pending` is what waits, `messages` what consumers can read (needs `topic`)."""
+
+    topic: str | None = None
+    """Batch read of `messages`: the topic."""
+
+    rejects: str | None = None
+    """Batch write: a folder for rows that cannot be accepted; without it, one fails the job."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        """Read Spark's options.
+
+        Raises:
+            InvalidRequest: unknown, missing or malformed options.
+        """
+        values: dict[str, Any] = {}
+        for name, text in given.items():
+            if name.lower() in _SPARK_OWN:
+                continue
+            if name.lower() not in _PARSERS:
+                raise InvalidRequest(
+                    f"option {name}: expected one of {', '.join(sorted(_PARSERS))}", option=name
+                )
+            field, parse = _PARSERS[name.lower()]
+            values[field] = parse(name, text)
+        if "brokers" not in values:
+            raise InvalidRequest(
+                "option brokers: expected host:port of the broker's Flight service, such as "
+                "127.0.0.1:8815, found nothing",
+                option="brokers",
+            )
+        return cls(**values)
+
+
+def _addresses(name: str, text: str) -> tuple[str, ...]:
+    addresses = tuple(part.strip() for part in text.split(",") if part.strip())
+    for address in addresses:
+        match = _ADDRESS.fullmatch(address)
+        if match is None or not 0 < int(match.group(2)) < 65_536:
+            raise InvalidRequest(f"option {name}: expected host:port, found {address!r}")
+    if not addresses or len(set(addresses)) != len(addresses):
+        raise InvalidRequest(f"option {name}: expected different addresses, found {text!r}")
+    return addresses
+
+
+def _duration(name: str, text: str) -> int:
+    try:
+        return parse_duration_ms(text)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"option {name}: {error.message}", option=name) from error
+
+
+def _positive(name: str, text: str) -> int:
+    if text.isascii() and text.isdigit() and 0 < int(text) < 1 << 53:
+        return int(text)
+    raise InvalidRequest(f"option {name}: expected a number above 0, found {text!r}", option=name)
+
+
+def _text(name: str, text: str) -> str:
+    if text:
+        return text
+    raise InvalidRequest(f"option {name}: expected a value, found nothing", option=name)
+
+
+def _one_of(*allowed: str) -> Callable[[str, str], str]:
+    def parse(name: str, text: str) -> str:
+        if text in allowed:
+            return text
+        raise InvalidRequest(
+            f"option {name}: expected {' or '.join(allowed)}, found {text!r}", option=name
+        )
+
+    return parse
+
+
+_PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
+    "brokers": ("brokers", _addresses),
+    "payload": ("payload", _one_of("message", "record")),
+    "ahead": ("ahead_ms", _duration),
+    "lead": ("lead_ms", _duration),
+    "wait": ("wait_ms", _duration),
+    "row_count_max": ("row_count_max", _positive),
+    "size_bytes_max": ("size_bytes_max", _positive),
+    "slice_count_max": ("slice_count_max", _positive),
+    "slice_row_count_min": ("slice_row_count_min", _positive),
+    "transport": ("transport", _one_of("auto", "flight", "files")),
+    "missing": ("missing", _one_of("error", "drop")),
+    "view": ("view", _one_of("pending", "messages")),
+    "topic": ("topic", _text),
+    "rejects": ("rejects", _text),
+}

@@ -1,0 +1,265 @@
+"""The due source: what falls due soon, as a stream.
+
+Spark asks in turns, in one long-lived process on the driver: `latestOffset` (how far is there
+something to do?) and `partitions` (who reads what?). Tasks then `read`, in processes of their own,
+and share nothing with the reader but what is pickled.
+
+An idle query costs no batches and hardly any time: `latestOffset` waits at the broker for something
+to do and answers with the start, which Spark takes for "nothing new".
+
+A shard that does not answer does not stop the others: it is left out until it is back. Nothing of
+it is lost, since a window holds whatever is not done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from dueline.errors import BrokerError, InvalidRequest, Unavailable
+from dueline.flight import FlightClient, protocol
+from dueline.flight.access import is_here
+from dueline.spark import rows
+from dueline.spark.offsets import Offset, ShardOffset
+from dueline.spark.options import Options
+from dueline.spark.task import current_batch
+from dueline.store.files import Files
+from dueline.store.log import LogReader
+from dueline.store.schema import WINDOW_SCHEMA
+
+__all__ = ["DueReader", "SlicePartition"]
+
+_START: Final = ShardOffset(due_ms=-1, seq=-1, end=0)
+_WAIT_MS_SHARED: Final = 200
+"""With several shards: one that has something must not wait longer for those that have not."""
+
+_ROW_COUNT_ALL: Final = 1 << 40
+_CHUNK_ROWS: Final = 16_384
+_CHUNK_BYTES: Final = 32 << 20
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlicePartition(InputPartition):
+    """One task's part of a batch."""
+
+    address: str
+    shard: str
+    plan: str
+    index: int
+    files: protocol.FileAccess | None
+
+
+class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The stream reader; pickled into tasks without its connections."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._until_ms: dict[str, int] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_until_ms": self._until_ms}
+
+    # On the driver
+
+    def initialOffset(self) -> dict[str, Any]:
+        return Offset().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._options.row_count_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the horizon: the query ends when everything due by then is done."""
+        for address in self._options.brokers:
+            now_ms = self._client(address).describe().now_ms
+            self._until_ms[address] = now_ms + self._options.ahead_ms
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        before = Offset.from_json(start)
+        ends = self._next_windows(_row_count_max(limit))
+        offset = before
+        for address, end in ends.items():
+            if end.row_count:
+                past = before.shards.get(address, _START)
+                offset = offset.with_shard(address, past.next(end.end))
+        return offset.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        before, after = Offset.from_json(start), Offset.from_json(end)
+        partitions: list[InputPartition] = []
+        for address, offset in after.shards.items():
+            if offset == before.shards.get(address):
+                continue
+            try:
+                partitions += self._plan(address, offset)
+            except Unavailable as error:
+                log.warning("left out of this batch: %s", error.message)
+        return partitions
+
+    def stop(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+    def _plan(self, address: str, offset: ShardOffset) -> list[SlicePartition]:
+        client = self._client(address)
+        description = client.describe()
+        plan = client.call(
+            protocol.PlanWindow(
+                end=offset.corner,
+                slice_count_max=self._options.slice_count_max,
+                slice_row_count_min=self._options.slice_row_count_min,
+            ),
+            protocol.WindowPlan,
+        )
+        return [
+            SlicePartition(
+                address=address,
+                shard=description.shard,
+                plan=plan.plan,
+                index=index,
+                files=description.files,
+            )
+            for index in range(len(plan.slices))
+        ]
+
+    def _next_windows(self, row_count_max: int) -> dict[str, protocol.WindowEnd]:
+        """The shards that have something to do; waits for the first that has."""
+        addresses = self._options.brokers
+        if len(addresses) == 1:
+            wait_ms = 0 if self._until_ms else self._options.wait_ms
+            return {addresses[0]: self._next_window(addresses[0], row_count_max, wait_ms)}
+        ends = self._ask_all(row_count_max, 0, is_first_enough=False)
+        if self._until_ms or any(end.row_count for end in ends.values()):
+            return ends
+        wait_ms = min(self._options.wait_ms, _WAIT_MS_SHARED)
+        return self._ask_all(row_count_max, wait_ms, is_first_enough=True)
+
+    def _ask_all(
+        self, row_count_max: int, wait_ms: int, *, is_first_enough: bool
+    ) -> dict[str, protocol.WindowEnd]:
+        asked = {
+            self._pool.submit(self._next_window, address, row_count_max, wait_ms): address
+            for address in self._options.brokers
+        }
+        ends: dict[str, protocol.WindowEnd] = {}
+        failures: list[BrokerError] = []
+        waiting: set[Future[protocol.WindowEnd]] = set(asked)
+        while waiting and not (is_first_enough and any(end.row_count for end in ends.values())):
+            answered, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in answered:
+                try:
+                    ends[asked[future]] = future.result()
+                except Unavailable as error:
+                    failures.append(error)
+        if not ends and failures:
+            raise failures[0]
+        for failure in failures:
+            log.warning("left out of this batch: %s", failure.message)
+        return ends
+
+    def _next_window(self, address: str, row_count_max: int, wait_ms: int) -> protocol.WindowEnd:
+        options = self._options
+        request = protocol.NextWindow(
+            ahead_ms=options.ahead_ms,
+            lead_ms=min(options.lead_ms, options.ahead_ms),
+            row_count_max=row_count_max,
+            size_bytes_max=options.size_bytes_max,
+            wait_ms=wait_ms,
+            until_ms=self._until_ms.get(address),
+        )
+        return self._client(address).call(request, protocol.WindowEnd)
+
+    def _client(self, address: str) -> FlightClient:
+        if address not in self._clients:
+            self._clients[address] = FlightClient(address)
+        return self._clients[address]
+
+    @cached_property
+    def _clients(self) -> dict[str, FlightClient]:
+        return {}
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(max_workers=2 * len(self._options.brokers))
+
+    # In tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SlicePartition)
+        restore = rows.record_rows if self._options.payload == "record" else rows.message_rows
+        for window in _windows(partition, self._options.transport):
+            yield from restore(window, partition.shard)
+
+
+def _row_count_max(limit: ReadLimit) -> int:
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows
+    if isinstance(limit, ReadAllAvailable):
+        return _ROW_COUNT_ALL
+    raise InvalidRequest(f"read limit: expected rows or everything, found {limit}")
+
+
+def _windows(partition: SlicePartition, transport: str) -> Iterator[pa.RecordBatch]:
+    """The slice's WINDOW rows, by whichever way is open."""
+    is_mapped = transport != "flight" and partition.files is not None and is_here(partition.files)
+    if transport == "files" and not is_mapped:
+        raise InvalidRequest(
+            f"option transport=files: expected the delay log of {partition.address} on this "
+            f"machine, found {partition.files}; use auto or flight"
+        )
+    batch = current_batch()
+    request = protocol.ReadSlice(
+        plan=partition.plan,
+        index=partition.index,
+        run=batch.run,
+        batch=batch.number,
+        is_mapped=is_mapped,
+    )
+    with FlightClient(partition.address) as client:
+        stream = client.read(protocol.Ticket(slice=request))
+        if partition.files is not None and is_mapped:
+            yield from _mapped(stream, partition.files)
+        else:
+            yield from stream
+
+
+def _mapped(
+    units: Iterator[pa.RecordBatch], access: protocol.FileAccess
+) -> Iterator[pa.RecordBatch]:
+    """WINDOW rows from units, by reading the records out of the mapped files."""
+    log_reader = LogReader(Files(), Path(access.folder), access.segment_size_bytes)
+    try:
+        for batch in units:
+            for part in _chunks(batch):
+                records = log_reader.gather(part["position"].to_numpy(), part["size"].to_numpy())
+                columns = [part.column(name) for name in WINDOW_SCHEMA.names[:-1]]
+                yield pa.RecordBatch.from_arrays([*columns, records], schema=WINDOW_SCHEMA)
+    finally:
+        log_reader.close()
+
+
+def _chunks(units: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Parts of bounded rows and bytes; a single row may be larger."""
+    ends = units["size"].to_numpy().astype("int64").cumsum()
+    start = 0
+    while start < units.num_rows:
+        base = int(ends[start - 1]) if start else 0
+        end = max(int(ends.searchsorted(base + _CHUNK_BYTES, side="right")), start + 1)
+        end = min(end, start + _CHUNK_ROWS)
+        yield units.slice(start, end - start)
+        start = end
