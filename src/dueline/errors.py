@@ -1,0 +1,105 @@
+"""Every error that Dueline raises on purpose, in one tree.
+
+    BrokerError
+    ├── InvalidRequest          the caller's input is wrong; the store did not change
+    ├── NotFound                a topic, queue, record or id that does not exist
+    ├── LimitExceeded           a named upper bound was hit; the same request may pass later or smaller
+    ├── Unavailable             cannot be served now, may be later (no disk space, shutting down)
+    ├── ProtocolError           bytes on a wire that do not follow the protocol
+    │   ├── LocalProtocolError      we were asked to send something invalid
+    │   └── RemoteProtocolError     the peer sent something invalid
+    └── StoreError              the store itself
+        ├── CorruptRecord           bytes on disk that fail a check
+        ├── StoreClosed             closed by the owner or by a failed write or fsync
+        └── StoreLocked             another process has this store open
+
+Errors carry what they speak of as attributes, so that a protocol edge can turn them into its codes and a
+test can check more than text. Messages say what was expected, what was found and, where it is not
+obvious, what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "BrokerError",
+    "CorruptRecord",
+    "InvalidRequest",
+    "LimitExceeded",
+    "LocalProtocolError",
+    "NotFound",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "StoreClosed",
+    "StoreError",
+    "StoreLocked",
+    "Unavailable",
+]
+
+
+class BrokerError(Exception):
+    """Base of all errors raised on purpose; `details` are the facts behind the message."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["details"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.details)
+
+
+class InvalidRequest(BrokerError):
+    """The request cannot be carried out as it is; nothing was changed."""
+
+
+class NotFound(BrokerError):
+    """What the request names does not exist."""
+
+
+class LimitExceeded(BrokerError):
+    """A named bound was hit; `limit` and `found` say which and by how much."""
+
+
+class Unavailable(BrokerError):
+    """Cannot be served now; the same request may succeed later."""
+
+
+class ProtocolError(BrokerError):
+    """Bytes that do not follow the protocol."""
+
+
+class LocalProtocolError(ProtocolError):
+    """We were asked to send something that the protocol does not allow."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something that the protocol does not allow."""
+
+
+class StoreError(BrokerError):
+    """The store cannot do what was asked."""
+
+
+class CorruptRecord(StoreError):
+    """Bytes on disk that fail a check; `path` and `position` say where."""
+
+
+class StoreClosed(StoreError):
+    """The store is closed, by its owner or because a write or fsync failed."""
+
+
+class StoreLocked(StoreError):
+    """Another process holds the store's lock."""
+
+
+def _rebuild(kind: type[BrokerError], message: str, details: dict[str, Any]) -> BrokerError:
+    """Pickle support: errors cross process boundaries inside Spark tasks."""
+    return kind(message, **details)

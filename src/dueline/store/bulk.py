@@ -1,0 +1,315 @@
+"""Many new delayed messages as one Arrow table: the array form of `dueline.store.draft`.
+
+Columns are those of `SCHEDULE_SCHEMA`; only `topic` and `body` are required. A row says when it is due by
+`deliver_at_ms`, `delay_ms` or `delay_level` (exactly one of them, or none: at once). Everything goes
+through the delay log, also what is due at once, so that a table is accepted as a whole or not at all.
+
+`encode` does all the work that needs no lock. `Bulk.stamp` then fills in positions, times and numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dueline.errors import InvalidRequest, LimitExceeded
+from dueline.message import HOST_UNKNOWN, LEVEL_TOPIC, TIMER_TOPIC, UniqueIds
+from dueline.store import kernels, properties, stamp
+from dueline.store.draft import Rules
+from dueline.store.kernels import HEADER_DTYPE, Int32s, Int64s
+from dueline.store.record import HEADER_SIZE, MAGIC, MARK_DELAYED, MARK_GROUP, MARK_PRESENT
+from dueline.store.restore import check_rows
+from dueline.store.schema import SCHEDULE_SCHEMA
+
+__all__ = ["Bulk", "encode"]
+
+_TOPIC_PATTERN: Final = "^[%|a-zA-Z0-9_-]+$"
+_WHEN: Final = ("deliver_at_ms", "delay_ms", "delay_level")
+_HEX: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bulk:
+    """Encoded rows: `data` is their bytes, row i at starts[i]; topics are `names[topic[i]]`."""
+
+    data: npt.NDArray[np.uint8]
+    starts: Int64s
+    sizes: Int64s
+    due_ms: Int64s
+    level: Int32s
+    topic: Int32s
+    names: list[str]
+    queue_id: Int32s
+    key_hashes: pa.ListArray
+    unique_ids: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def stamp(
+        self,
+        *,
+        positions: Int64s,
+        queue_offsets: Int64s,
+        store_ms: int,
+        first_seq: int,
+        level_delays_ms: Int64s,
+    ) -> Int64s:
+        """Fill in what the log decided; returns the due times (a level counts from `store_ms`)."""
+        count = len(self)
+        seqs = np.arange(first_seq, first_seq + count, dtype=np.uint64)
+        stamp.restamp(
+            self.data,
+            self.starts,
+            positions=positions,
+            store_ms=np.full(count, store_ms, dtype=np.int64),
+            queue_offsets=queue_offsets,
+            marks=seqs | np.uint64(MARK_PRESENT | MARK_DELAYED | MARK_GROUP),
+        )
+        by_level = store_ms + level_delays_ms[np.maximum(self.level, 1) - 1]
+        return np.where(self.level > 0, by_level, self.due_ms)
+
+
+def encode(
+    table: pa.Table, *, now_ms: int, rules: Rules, ids: UniqueIds, store_host: bytes
+) -> Bulk:
+    """Encode a table of messages.
+
+    Raises:
+        InvalidRequest, LimitExceeded: names the first bad row and the reason; nothing was changed.
+    """
+    columns = _columns(table)
+    count = table.num_rows
+    due_ms, level = _due(columns, now_ms, rules)
+    names, topic = _topics(columns["topic"])
+    queue_id = _queue_ids(columns, count)
+    bodies = columns["body"]
+    body_data, body_offsets = kernels.buffer_of(bodies)
+    _check_bodies(np.diff(body_offsets), rules)
+    unique_ids = _unique_ids(columns, count, ids)
+    texts = _texts(columns, due_ms, level, queue_id, unique_ids, names, topic)
+    check_rows(np.ones(count, dtype=np.int64), pc.binary_length(texts).to_numpy())
+    tail = kernels.join(
+        _log_topics(level),
+        kernels.fixed_rows(pc.binary_length(texts).to_numpy().astype(">u2")),
+        texts,
+    )
+    headers = np.zeros(count, dtype=HEADER_DTYPE)
+    headers["magic"] = MAGIC
+    headers["crc"] = kernels.body_crcs(body_data, body_offsets[:-1], body_offsets[1:])
+    headers["queue_id"] = np.where(level > 0, level - 1, 0)
+    headers["born_ms"] = now_ms
+    headers["born_host"] = np.void(HOST_UNKNOWN)
+    headers["store_host"] = np.void(store_host)
+    headers["mark"] = MARK_PRESENT
+    headers["body_size"] = np.diff(body_offsets)
+    headers["size"] = HEADER_SIZE + np.diff(body_offsets) + pc.binary_length(tail).to_numpy()
+    records = kernels.join(kernels.fixed_rows(headers), bodies, tail)
+    data, offsets = kernels.buffer_of(records)
+    data = data[: offsets[-1]].copy()
+    stamp.seal(data, offsets[:-1], offsets[1:])
+    return Bulk(
+        data=data,
+        starts=offsets[:-1],
+        sizes=np.diff(offsets),
+        due_ms=due_ms,
+        level=level,
+        topic=topic,
+        names=names,
+        queue_id=queue_id,
+        key_hashes=properties.key_hashes(
+            unique_ids, columns.get("keys", pa.nulls(count, pa.string()))
+        ),
+        unique_ids=unique_ids,
+    )
+
+
+def _columns(table: pa.Table) -> dict[str, Any]:
+    known = {field.name: field.type for field in SCHEDULE_SCHEMA}
+    unknown = [name for name in table.column_names if name not in known]
+    missing = [name for name in ("topic", "body") if name not in table.column_names]
+    if unknown or missing:
+        raise InvalidRequest(
+            f"columns: expected topic, body and some of {sorted(set(known) - {'topic', 'body'})}, "
+            f"found unknown {unknown}, missing {missing}",
+            field="columns",
+        )
+    columns = {}
+    for name in table.column_names:
+        column = table.column(name).combine_chunks()
+        if isinstance(column, pa.ChunkedArray):
+            column = (
+                pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], known[name])
+            )
+        try:
+            columns[name] = column.cast(known[name])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidRequest(
+                f"column {name}: expected {known[name]}, found {column.type}: {error}", field=name
+            ) from error
+    for name in ("topic", "body"):
+        if columns[name].null_count:
+            row = int(np.flatnonzero(columns[name].is_null().to_numpy(zero_copy_only=False))[0])
+            raise InvalidRequest(f"row {row}: {name}: expected a value, found null", row=row)
+    return columns
+
+
+def _due(columns: dict[str, Any], now_ms: int, rules: Rules) -> tuple[Int64s, Int32s]:
+    count = len(columns["topic"])
+    given = {name: columns[name] for name in _WHEN if name in columns}
+    said = np.zeros(count, dtype=np.int64)
+    for column in given.values():
+        said += column.is_valid().to_numpy(zero_copy_only=False)
+    if count and int(said.max()) > 1:
+        row = int(np.argmax(said > 1))
+        raise InvalidRequest(
+            f"row {row}: expected one of {', '.join(_WHEN)}, found several", row=row
+        )
+    due_ms = np.full(count, now_ms, dtype=np.int64)
+    if "deliver_at_ms" in given:
+        at = pc.fill_null(given["deliver_at_ms"], now_ms).to_numpy()
+        due_ms = np.maximum(at, due_ms)
+    if "delay_ms" in given:
+        delay = pc.fill_null(given["delay_ms"], 0).to_numpy()
+        due_ms = np.where(delay > 0, now_ms + np.minimum(delay, 1 << 60), due_ms)
+    level = np.zeros(count, dtype=np.int32)
+    if "delay_level" in given:
+        wanted = pc.fill_null(given["delay_level"], 0).to_numpy()
+        level = np.clip(wanted, 0, rules.levels.level_max).astype(np.int32)
+    bad = np.flatnonzero(due_ms - now_ms > rules.delay_max_ms)
+    if len(bad):
+        row = int(bad[0])
+        found = int(due_ms[row]) - now_ms
+        raise LimitExceeded(
+            f"row {row}: delay: expected at most {rules.delay_max_ms} ms, found {found} ms",
+            row=row,
+            limit=rules.delay_max_ms,
+            found=found,
+        )
+    return due_ms, level
+
+
+def _topics(topics: pa.StringArray) -> tuple[list[str], Int32s]:
+    encoded = topics.dictionary_encode()
+    names = encoded.dictionary
+    indices = encoded.indices.to_numpy().astype(np.int32)
+    good = pc.and_(
+        pc.match_substring_regex(names, _TOPIC_PATTERN),
+        pc.less_equal(pc.binary_length(names), 127),
+    )
+    if not pc.all(good, min_count=0).as_py():
+        bad = int(np.flatnonzero(~good.to_numpy(zero_copy_only=False))[0])
+        row = int(np.argmax(indices == bad))
+        raise InvalidRequest(
+            f"row {row}: topic: expected 1 to 127 of letters, digits and % | _ -, "
+            f"found {names[bad].as_py()[:200]!r}",
+            row=row,
+            field="topic",
+        )
+    return names.to_pylist(), indices
+
+
+def _queue_ids(columns: dict[str, Any], count: int) -> Int32s:
+    if "queue_id" not in columns:
+        return np.zeros(count, dtype=np.int32)
+    queue_id: Int32s = pc.fill_null(columns["queue_id"], 0).to_numpy()
+    bad = np.flatnonzero((queue_id < 0) | (queue_id > 65_535))
+    if len(bad):
+        row = int(bad[0])
+        raise InvalidRequest(
+            f"row {row}: queue id: expected 0 to 65535, found {int(queue_id[row])}", row=row
+        )
+    return queue_id
+
+
+def _check_bodies(sizes: Int64s, rules: Rules) -> None:
+    bad = np.flatnonzero(sizes > rules.body_size_max)
+    if len(bad):
+        row = int(bad[0])
+        raise LimitExceeded(
+            f"row {row}: body: expected at most {rules.body_size_max} bytes, found {int(sizes[row])}",
+            row=row,
+            limit=rules.body_size_max,
+            found=int(sizes[row]),
+        )
+
+
+def _unique_ids(columns: dict[str, Any], count: int, ids: UniqueIds) -> pa.Array:
+    made = _make_ids(ids, count)
+    if "unique_id" not in columns:
+        return made
+    return pc.coalesce(columns["unique_id"].cast(pa.binary()), made)
+
+
+def _make_ids(ids: UniqueIds, count: int) -> pa.BinaryArray:
+    prefix = np.frombuffer(ids.prefix.encode(), dtype=np.uint8)
+    numbers = (np.arange(count, dtype=np.uint64) + np.uint64(ids.take(count))).astype(">u8")
+    raw = numbers.view(np.uint8).reshape(count, 8)[:, 2:]
+    rows = np.empty((count, len(prefix) + 12), dtype=np.uint8)
+    rows[:, : len(prefix)] = prefix
+    rows[:, len(prefix) :: 2] = _HEX[raw >> 4]
+    rows[:, len(prefix) + 1 :: 2] = _HEX[raw & 15]
+    return kernels.fixed_rows(rows)
+
+
+def _texts(  # noqa: PLR0913 - columns of one table, private
+    columns: dict[str, Any],
+    due_ms: Int64s,
+    level: Int32s,
+    queue_id: Int32s,
+    unique_ids: pa.Array,
+    names: list[str],
+    topic: Int32s,
+) -> pa.BinaryArray:
+    """Property strings, in the order the scalar path would write them for the same message."""
+    count = len(due_ms)
+    named: dict[str, Any] = {"UNIQ_KEY": unique_ids}
+    for column, name in (("keys", "KEYS"), ("tags", "TAGS")):
+        if column in columns:
+            named[name] = _clean(columns[column], name)
+    by_level = pa.array(level > 0)
+    if bool((level > 0).any()):
+        named["DELAY"] = pc.if_else(by_level, pa.array(level).cast(pa.string()), None)
+    if not bool((level > 0).all()):
+        named["TIMER_OUT_MS"] = pc.if_else(by_level, None, pa.array(due_ms).cast(pa.string()))
+    named["REAL_TOPIC"] = (
+        names[0].encode() if len(names) == 1 else pa.array(names).take(pa.array(topic))
+    )
+    first = int(queue_id[0]) if count else 0
+    named["REAL_QID"] = (
+        str(first).encode()
+        if bool((queue_id == first).all())
+        else pa.array(queue_id).cast(pa.string())
+    )
+    maps = columns.get("properties")
+    if maps is not None:
+        _clean(maps.keys, "properties")
+        _clean(maps.items, "properties")
+    return properties.merge(count, named, maps)
+
+
+def _clean(column: pa.Array, name: str) -> pa.Array:
+    """Refuse the separator bytes in names and values; null and empty both mean "not there"."""
+    dirty = pc.match_substring_regex(pc.fill_null(column, ""), "[\x01\x02]")
+    if pc.any(dirty, min_count=0).as_py():
+        row = int(np.argmax(dirty.to_numpy(zero_copy_only=False)))
+        raise InvalidRequest(
+            f"{name}: expected text without the bytes 0x01 and 0x02, found {column[row].as_py()!r:.100}",
+            row=row,
+            field=name,
+        )
+    return pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, column.type), column)
+
+
+def _log_topics(level: Int32s) -> Any:
+    """The size-prefixed delay topic of each row."""
+    levels = bytes((len(LEVEL_TOPIC),)) + LEVEL_TOPIC.encode()
+    timer = bytes((len(TIMER_TOPIC),)) + TIMER_TOPIC.encode()
+    return pc.if_else(
+        pa.array(level > 0), pa.scalar(levels, pa.binary()), pa.scalar(timer, pa.binary())
+    )

@@ -1,0 +1,65 @@
+"""The checkpoint: from where recovery has to read, and which derived files are whole.
+
+One small JSON file with a CRC in front, replaced atomically, kept twice. Everything it names was synced
+before it was written. Without a valid one recovery reads the logs from their beginning.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from dueline.errors import CorruptRecord
+from dueline.store.files import Files
+from dueline.store.states import mirror_of
+
+__all__ = ["Checkpoint", "load", "save"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """State of the derived data at one moment.
+
+    `delay_position` / `commit_position`: records before it need not be read again. `index_ms` and
+    `commit_end`: records before commit_end that were visible by index_ms are in the consume queues.
+    """
+
+    delay_position: int = 0
+    commit_position: int = 0
+    commit_end: int = 0
+    index_ms: int = 0
+    clock_ms: int = 0
+    next_seq: int = 0
+    runs: list[str] = field(default_factory=list)
+    delay_keys: list[str] = field(default_factory=list)
+    commit_keys: list[str] = field(default_factory=list)
+    commit_keys_end: int = 0
+    queues: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    delay_queues: dict[str, int] = field(default_factory=dict)
+    segments: dict[str, list[int]] = field(default_factory=dict)
+    levels: list[list[Any]] = field(default_factory=list)
+
+
+def save(files: Files, path: Path, checkpoint: Checkpoint) -> None:
+    text = json.dumps(asdict(checkpoint)).encode()
+    for target in (path, mirror_of(path)):
+        files.replace(target, [f"{crc32(text):08x}\n".encode(), text])
+
+
+def load(files: Files, path: Path) -> Checkpoint:
+    """Read one copy.
+
+    Raises:
+        FileNotFoundError: there is none.
+        CorruptRecord: it is damaged, or was written by another version.
+    """
+    check, _, text = files.read(path).partition(b"\n")
+    try:
+        if int(check, 16) != crc32(text):
+            raise ValueError("CRC does not match")
+        return Checkpoint(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise CorruptRecord(f"{path}: {error}", path=str(path), position=0) from error

@@ -1,0 +1,100 @@
+"""Control records: what a log says about itself, between its messages.
+
+A control record has the layout of a message, topic DUELINE_SYS_CONTROL and the transaction type
+"rollback", which RocketMQ's tools read past and never index. Its body, little-endian:
+
+    | kind (1) | start (8) | count (8) | n (8) | n numbers (8 each) |
+
+    kind      in           meaning
+    E end     both logs    the `count` records from position `start` on are one group, and complete
+    C cancel  delay log    the messages with these acceptance numbers are cancelled
+
+An end of a delivery lists the origins that the user's transform dropped; an end in the delay log lists the
+acceptance numbers that its group replaces (a reschedule).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from dueline.errors import CorruptRecord
+from dueline.message import CONTROL_TOPIC, HOST_UNKNOWN, SYS_ROLLBACK
+from dueline.store.kernels import Int64s
+from dueline.store.record import MARK_PRESENT, RECORD_SIZE_MIN, Record, seal
+
+__all__ = ["CANCEL", "END", "Control", "decode", "encode", "encoded_size", "is_control"]
+
+END: Final = b"E"
+CANCEL: Final = b"C"
+_HEAD: Final = struct.Struct("<cqqq")
+_TOPIC: Final = CONTROL_TOPIC.encode()
+
+
+def _no_numbers() -> Int64s:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """A decoded control record."""
+
+    kind: bytes
+    start: int = 0
+    count: int = 0
+    numbers: Int64s = field(default_factory=_no_numbers)
+
+
+def encode(control: Control, *, position: int, store_ms: int) -> bytes:
+    """The whole record."""
+    head = _HEAD.pack(control.kind, control.start, control.count, len(control.numbers))
+    body = head + control.numbers.astype("<i8").tobytes()
+    return seal(
+        Record(
+            queue_id=0,
+            flag=0,
+            queue_offset=0,
+            position=position,
+            sys_flag=SYS_ROLLBACK,
+            born_ms=store_ms,
+            born_host=HOST_UNKNOWN,
+            store_ms=store_ms,
+            store_host=HOST_UNKNOWN,
+            reconsume_times=0,
+            mark=MARK_PRESENT,
+            body=body,
+            topic=_TOPIC,
+            properties=b"",
+        )
+    )
+
+
+def encoded_size(number_count: int) -> int:
+    """How many bytes a control record with so many numbers has."""
+    return RECORD_SIZE_MIN + len(_TOPIC) + _HEAD.size + 8 * number_count
+
+
+def is_control(record: Record) -> bool:
+    return record.topic == _TOPIC
+
+
+def decode(record: Record) -> Control:
+    """Read a control record's body.
+
+    Raises:
+        CorruptRecord: a body that is not one of ours.
+    """
+    body = record.body
+    if len(body) >= _HEAD.size:
+        kind, start, count, number_count = _HEAD.unpack_from(body)
+        if kind in (END, CANCEL) and len(body) == _HEAD.size + 8 * number_count:
+            numbers = np.frombuffer(body, dtype="<i8", offset=_HEAD.size).astype(np.int64)
+            return Control(kind=kind, start=start, count=count, numbers=numbers)
+    raise CorruptRecord(
+        f"control record at {record.position}: expected a kind and its numbers, found {body[:32]!r}",
+        position=record.position,
+        path="",
+    )

@@ -1,0 +1,183 @@
+"""What the parts of an open store share: logs, derived data, locks.
+
+Three locks, always taken in this order:
+
+    commit_lock   whoever appends to the commit log, from stamping to fsync
+    delay_lock    whoever appends to the delay log, likewise
+    lock          everything in memory; held for moments, never across an fsync
+
+Order in a queue is a function of the commit log alone: records by (store time, position). A delivered
+record's store time is the moment it becomes visible. So before an append stamps its records with the time
+t, the gate is opened up to t; and while an append is under way, the gate stays shut beyond the earliest
+time that the append has stamped (`in_flight_ms`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from dueline.clock import Clock
+from dueline.errors import StoreClosed
+from dueline.message import UniqueIds, pack_host
+from dueline.schedule import DelayLevels
+from dueline.store.consume_queue import ConsumeQueues
+from dueline.store.files import Files
+from dueline.store.gate import Gate, GateRows
+from dueline.store.key_index import KeyIndex
+from dueline.store.log import Log
+from dueline.store.options import StoreOptions
+from dueline.store.record import QUEUE_OFFSET_AT
+from dueline.store.states import States
+from dueline.store.timeline import Timeline
+
+__all__ = ["COMMIT_LOG", "DELAY_LOG", "Core"]
+
+COMMIT_LOG: Final = "commitlog"
+DELAY_LOG: Final = "delaylog"
+
+
+class Core:
+    """The open store's innards."""
+
+    def __init__(self, path: Path, options: StoreOptions, *, clock: Clock, files: Files) -> None:
+        self.path = path
+        self.options = options
+        self.rules = options.rules
+        self.clock = clock
+        self.files = files
+        self.store_host = pack_host(options.host, options.port)
+        self.ids = UniqueIds(host=self.store_host, start_ms=clock.now_ms())
+        self.commit = Log(files, path / COMMIT_LOG, options.commit_segment_size_bytes)
+        self.delay = Log(files, path / DELAY_LOG, options.delay_segment_size_bytes)
+        self.queues = ConsumeQueues(files, path / "consumequeue", options.queue_file_units)
+        self.gate = Gate()
+        self.timeline = Timeline(files, path / "timeline", States())
+        self.commit_keys = KeyIndex(files, path / "index" / COMMIT_LOG)
+        self.delay_keys = KeyIndex(files, path / "index" / DELAY_LOG)
+        self.delay_queues: dict[
+            str, int
+        ] = {}  # next queue offset of "topic/queue" in the delay log
+        self.segments: dict[int, list[int]] = {}  # delay segment -> [first, end) acceptance numbers
+        self.levels_history: list[tuple[int, str]] = []  # (delay log position, level table)
+        self.next_seq = 0
+        self.index_ms = 0  # everything visible by then is in the consume queues
+        self.in_flight_ms: int | None = None
+        self.commit_lock = threading.Lock()
+        self.delay_lock = threading.Lock()
+        self.lock = threading.RLock()
+        self.on_visible: Callable[[list[tuple[str, int]]], None] | None = None
+        self._failure: BaseException | None = None
+        self._is_closed = False
+
+    @property
+    def is_sync(self) -> bool:
+        return self.options.flush == "sync"
+
+    def check_open(self) -> None:
+        """Raises StoreClosed if nothing more may be written."""
+        if self._failure is not None:
+            raise StoreClosed(
+                f"store {self.path} was closed by a failed write ({self._failure}); "
+                "see to the disk, then open it again: recovery repairs what was torn",
+                path=str(self.path),
+            ) from self._failure
+        if self._is_closed:
+            raise StoreClosed(f"store {self.path} is closed", path=str(self.path))
+
+    def fail(self, error: BaseException) -> None:
+        """A write or fsync failed: what is on disk is unknown until recovery has looked."""
+        if self._failure is None:
+            self._failure = error
+
+    def mark_closed(self) -> None:
+        self._is_closed = True
+
+    @property
+    def is_failed(self) -> bool:
+        return self._failure is not None
+
+    def append(self, log: Log, positions: np.ndarray, sizes: np.ndarray, data: object) -> None:  # type: ignore[type-arg]
+        """Write placed records and, if the store is sync, wait for the disk.
+
+        Raises:
+            StoreClosed: the write failed; the store is closed from now on.
+        """
+        try:
+            log.append(positions, sizes, data)  # type: ignore[arg-type]
+            if self.is_sync:
+                log.sync()
+        except BaseException as error:
+            self.fail(error)
+            if isinstance(error, OSError):
+                self.check_open()
+            raise
+
+    def open_gate(self, until_ms: int) -> int:
+        """Index what is visible by `until_ms`; the caller holds `lock`. Returns how many rows."""
+        if self.in_flight_ms is not None:
+            until_ms = min(until_ms, self.in_flight_ms)
+        rows = self.gate.open(until_ms)
+        self.index_ms = max(self.index_ms, until_ms)
+        if rows is None:
+            return 0
+        self._index(rows)
+        return len(rows)
+
+    @contextlib.contextmanager
+    def gate_shut(self) -> Iterator[None]:
+        """Open the gate up to now, then keep it shut: what waits now still waits at the end.
+
+        The caller holds the commit lock, so that no append is under way.
+        """
+        with self.lock:
+            self.open_gate(self.clock.now_ms())
+            self.in_flight_ms = self.index_ms
+        try:
+            yield
+        finally:
+            self.in_flight_ms = None
+
+    def _index(self, rows: GateRows) -> None:
+        try:
+            offsets = self.queues.next_offsets(rows.queue)
+            self.commit.scatter(
+                rows.position + QUEUE_OFFSET_AT, offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
+            )
+            self.queues.append(rows.queue, rows.position, rows.size, rows.tags_code)
+        except BaseException as error:
+            self.fail(error)
+            if isinstance(error, OSError):
+                self.check_open()
+            raise
+        self.notify(np.unique(rows.queue).tolist())
+
+    def notify(self, numbers: list[int]) -> None:
+        """Tell whoever waits that these queues have grown."""
+        if self.on_visible is not None:
+            self.on_visible([self.queues.names[number] for number in numbers])
+
+    def note_segments(self, positions: np.ndarray, first_seq: int) -> None:  # type: ignore[type-arg]
+        """Remember which acceptance numbers stand in which delay segment."""
+        bases = positions - positions % self.delay.segment_size_bytes
+        found, starts, counts = np.unique(bases, return_index=True, return_counts=True)
+        for base, start, count in zip(
+            found.tolist(), starts.tolist(), counts.tolist(), strict=True
+        ):
+            first = first_seq + start
+            known = self.segments.setdefault(base, [first, first])
+            known[1] = first + count
+
+    def levels_at(self, position: int) -> DelayLevels:
+        """The level table that was in force when the delay log's record at `position` was written."""
+        text = self.options.levels
+        for start, levels in self.levels_history:
+            if start > position:
+                break
+            text = levels
+        return DelayLevels.parse(text)

@@ -1,0 +1,194 @@
+"""Carrying delayed messages over into the commit log, once each, and letting them be seen when due.
+
+A delivery is a batch of DELIVERY rows (complete records) and a list of dropped origins. Rows whose origin
+is no longer pending are skipped, so the same delivery may come any number of times and from several
+pipelines. The rest is appended as one group that is void without its end: after a crash all of it is there
+or nothing. A record's store time is when it becomes visible: its due time, or now if that has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dueline.errors import InvalidRequest
+from dueline.store import control, kernels, stamp
+from dueline.store.control import Control
+from dueline.store.core import Core
+from dueline.store.gate import GateRows
+from dueline.store.kernels import Int64s
+from dueline.store.schema import DELIVERY_SCHEMA
+from dueline.store.states import DELIVERED, DROPPED, PENDING
+
+__all__ = ["DeliverResult", "Deliverer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverResult:
+    """What became of a delivery: rows appended, rows skipped (done before), origins dropped."""
+
+    delivered_count: int
+    skipped_count: int
+    dropped_count: int
+    late_ms_max: int = 0
+
+
+class Deliverer:
+    """The delivering side of a store."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def deliver(
+        self, batches: Sequence[pa.RecordBatch], *, dropped: Int64s | None = None
+    ) -> DeliverResult:
+        """Append a window's records; returns when they are durable.
+
+        Raises:
+            InvalidRequest: rows that are not DELIVERY rows, or origins that were never accepted.
+        """
+        core = self._core
+        core.check_open()
+        rows = _Rows(batches)
+        dropped = np.empty(0, dtype=np.int64) if dropped is None else np.unique(dropped)
+        with core.commit_lock:
+            core.check_open()
+            with core.lock:
+                self._check_origins(rows.origin, dropped)
+                fresh = core.timeline.states.of(rows.origin) == PENDING
+                dropped = dropped[core.timeline.states.of(dropped) == PENDING]
+                dropped = dropped[~np.isin(dropped, rows.origin[fresh])]
+            skipped = int(len(fresh) - np.count_nonzero(fresh))
+            if skipped:
+                rows = rows.filter(fresh)
+            if not len(rows) and not len(dropped):
+                return DeliverResult(delivered_count=0, skipped_count=skipped, dropped_count=0)
+            late_ms = self._append(rows, dropped)
+        return DeliverResult(
+            delivered_count=len(rows),
+            skipped_count=skipped,
+            dropped_count=len(dropped),
+            late_ms_max=late_ms,
+        )
+
+    def _check_origins(self, *groups: Int64s) -> None:
+        end = self._core.timeline.end
+        for origins in groups:
+            if len(origins) and (int(origins.min()) < 0 or int(origins.max()) >= end):
+                raise InvalidRequest(
+                    f"origin: expected numbers below {end}, "
+                    f"found {int(origins.min())} to {int(origins.max())}",
+                    field="origin",
+                )
+
+    def _append(self, rows: _Rows, dropped: Int64s) -> int:
+        """Write the group; the caller holds the commit lock. Returns the greatest lateness."""
+        core = self._core
+        sizes = np.append(rows.sizes, control.encoded_size(len(dropped)))
+        positions, end = core.commit.place(sizes)
+        core.commit.reserve(end)
+        with core.lock:
+            now_ms = core.clock.now_ms()
+            core.open_gate(now_ms)
+            visible_ms = np.maximum(rows.due_ms, now_ms)
+            core.in_flight_ms = int(visible_ms.min()) if len(rows) else now_ms
+            queues = rows.queue_numbers(core)
+        try:
+            last = Control(
+                kind=control.END, start=int(positions[0]), count=len(rows), numbers=dropped
+            )
+            closing = control.encode(last, position=int(positions[-1]), store_ms=now_ms)
+            stamp.restamp(rows.data, rows.starts, positions=positions[:-1], store_ms=visible_ms)
+            data = np.concatenate([rows.data, np.frombuffer(closing, dtype=np.uint8)])
+            core.append(core.commit, positions, sizes, data)
+            with core.lock:
+                core.timeline.mark(rows.origin, DELIVERED)
+                core.timeline.mark(dropped, DROPPED)
+                core.gate.add(
+                    GateRows(
+                        visible_ms=visible_ms,
+                        position=positions[:-1],
+                        size=rows.sizes.astype(np.int32),
+                        tags_code=rows.tags_code,
+                        queue=queues,
+                        origin=rows.origin,
+                    )
+                )
+                hashes, owners = rows.key_hashes()
+                core.commit_keys.add(hashes, positions[owners], position_end=core.commit.end)
+                core.in_flight_ms = None
+                core.open_gate(core.clock.now_ms())
+        finally:
+            core.in_flight_ms = None
+        return int((now_ms - rows.due_ms).max(initial=0))
+
+    def open_gate(self) -> int:
+        """Let everything be seen that is due by now; returns how many records."""
+        core = self._core
+        with core.lock:
+            core.check_open()
+            return core.open_gate(core.clock.now_ms())
+
+
+class _Rows:
+    """DELIVERY rows in order of (due, origin), with their bytes in one writable array."""
+
+    def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
+        for batch in batches:
+            if not batch.schema.equals(DELIVERY_SCHEMA):
+                raise InvalidRequest(
+                    f"delivery: expected columns {DELIVERY_SCHEMA.names}, found {batch.schema.names}"
+                    " or other types",
+                    field="schema",
+                )
+        table = pa.Table.from_batches(list(batches), schema=DELIVERY_SCHEMA).combine_chunks()
+        due_ms, origin = table.column("due_ms").to_numpy(), table.column("origin").to_numpy()
+        steps = np.diff(due_ms)
+        if bool(((steps < 0) | ((steps == 0) & (np.diff(origin) < 0))).any()):
+            table = table.take(pa.array(np.lexsort((origin, due_ms))))
+        self._table = table
+        self.due_ms: Int64s = table.column("due_ms").to_numpy()
+        self.origin: Int64s = table.column("origin").to_numpy()
+        self.tags_code: Int64s = table.column("tags_code").to_numpy()
+        data, offsets = kernels.buffer_of(table.column("record"))
+        self.data = data[offsets[0] : offsets[-1]].copy()
+        self.starts = offsets[:-1] - offsets[0]
+        self.sizes = np.diff(offsets)
+
+    def __len__(self) -> int:
+        return len(self.due_ms)
+
+    def filter(self, keep: Any) -> _Rows:
+        return _Rows(self._table.filter(pa.array(keep)).to_batches())
+
+    def queue_numbers(self, core: Core) -> Int64s:
+        """The store's number of each row's queue."""
+        topics = self._table.column("topic").combine_chunks().dictionary_encode()
+        if isinstance(topics, pa.ChunkedArray):
+            topics = pa.concat_arrays(topics.chunks)
+        names = topics.dictionary.to_pylist()
+        queue_ids = self._table.column("queue_id").to_numpy().astype(np.int64)
+        combined = topics.indices.to_numpy().astype(np.int64) << 32 | queue_ids
+        distinct, inverse = np.unique(combined, return_inverse=True)
+        numbers = np.array(
+            [
+                core.queues.number_of(names[key >> 32], key & 0xFFFFFFFF)
+                for key in distinct.tolist()
+            ],
+            dtype=np.int64,
+        )
+        result: Int64s = numbers[inverse] if len(numbers) else np.empty(0, dtype=np.int64)
+        return result
+
+    def key_hashes(self) -> tuple[Any, Int64s]:
+        """All key hashes and the row each belongs to."""
+        lists = self._table.column("key_hashes").combine_chunks()
+        if isinstance(lists, pa.ChunkedArray):
+            lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else lists.chunk(0)
+        lengths = np.diff(np.asarray(lists.offsets, dtype=np.int64))
+        owners = np.repeat(np.arange(len(lists), dtype=np.int64), lengths)
+        return lists.flatten().to_numpy(), owners

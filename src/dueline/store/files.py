@@ -1,0 +1,278 @@
+"""The only module of the store that opens files: names, positioned reads and writes, fsync, atomic replace.
+
+Everything that changes a disk goes through one of a handful of methods, so that a test can stop the store
+before any of them, lose what was not synced, or make the disk full (`dueline.testing.FaultyFiles`).
+
+    File.write_at      bytes at a position, all of them or an OSError
+    File.scatter       many small patches of bytes that were already written
+    File.allocate      reserve disk blocks, so that a full disk is noticed before a record is half written
+    File.sync          fdatasync
+    Files.create       a new file of a fixed length, zeros
+    Files.replace      a whole file: temporary, fsync, rename, fsync of the folder
+    Files.remove, Files.truncate, Files.sync_folder
+
+Promises: when `replace` returns, the new content survives a power cut; at any moment before, a reader finds
+the old content or the new, never a mixture. A File is safe from several threads as long as their writes do
+not overlap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.errors import StoreLocked, Unavailable
+
+__all__ = ["Bytes", "File", "Files", "FolderLock"]
+
+Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+
+TEMPORARY_SUFFIX: Final = ".tmp"
+_FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+class File:
+    """One open file with positioned reads and writes."""
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        self.path: Final = path
+        self.writable: Final = writable
+        self._fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        self._map: mmap.mmap | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        parts = []
+        while size > 0:
+            part = os.pread(self._fd, size, position)
+            if not part:
+                break
+            parts.append(part)
+            position += len(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def write_at(self, position: int, data: Bytes) -> None:
+        """Write all of `data`.
+
+        Raises:
+            OSError: the file may then hold a part of it.
+        """
+        view = memoryview(data).cast("B")
+        while len(view):
+            written = os.pwrite(self._fd, view, position)
+            position += written
+            view = view[written:]
+
+    def scatter(self, positions: npt.NDArray[np.int64], rows: npt.NDArray[np.uint8]) -> None:
+        """Write row i of the n x w array `rows` at positions[i], over bytes written before."""
+        if self._map is None:
+            self.view()
+        assert self._map is not None
+        target = np.frombuffer(self._map, dtype=np.uint8)
+        width = rows.shape[1]
+        windows = np.lib.stride_tricks.as_strided(
+            target, shape=(len(target) - width + 1, width), strides=(1, 1), writeable=True
+        )
+        windows[positions] = rows
+
+    def allocate(self, start: int, end: int) -> None:
+        """Reserve blocks for [start, end).
+
+        Raises:
+            Unavailable: the disk is full; nothing was changed.
+        """
+        try:
+            os.posix_fallocate(self._fd, start, end - start)
+        except OSError as error:
+            if error.errno in _FULL_ERRNOS:
+                raise Unavailable(
+                    f"disk full: expected room for {end - start} bytes in {self.path}, found none; "
+                    "free disk space, then send again",
+                    path=str(self.path),
+                ) from error
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+
+    def sync(self) -> None:
+        """Return when everything written is on disk."""
+        os.fdatasync(self._fd)
+
+    def view(self) -> npt.NDArray[np.uint8]:
+        """The file's bytes as a mapped, read-only array that follows later writes."""
+        if self._map is None:
+            access = mmap.ACCESS_WRITE if self.writable else mmap.ACCESS_READ
+            self._map = mmap.mmap(self._fd, 0, access=access)
+        array: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+        array.flags.writeable = False
+        return array
+
+    def data_end(self, start: int) -> int:
+        """Where written data ends, looking from `start`: all after it is known to be zeros."""
+        size = self.size_bytes
+        end = at = start
+        while at < size:
+            try:
+                at = os.lseek(self._fd, at, os.SEEK_DATA)
+                end = at = os.lseek(self._fd, at, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return end
+                return size  # a file system that cannot tell
+        return end
+
+    def forget_pages(self) -> None:
+        """Give back the memory of mapped pages; they are read again when needed."""
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        """Close the descriptor; arrays handed out by `view` stay readable until they are dropped."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            self._map = None
+
+
+class FolderLock:
+    """An exclusive lock on a store's folder, held until `release` or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+        except OSError as error:
+            owner = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._fd)
+            raise StoreLocked(
+                f"store {path.parent} is in use by process {owner}; "
+                "stop that process or choose another folder",
+                path=str(path),
+                owner=owner,
+            ) from error
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Files:
+    """The file system as the store sees it."""
+
+    def create(self, path: Path, size_bytes: int) -> File:
+        """A new file of `size_bytes` zeros, known to its folder after a power cut."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(fd, size_bytes)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        self.sync_folder(path.parent)
+        return self.open(path, writable=True)
+
+    def open(self, path: Path, *, writable: bool = False) -> File:
+        return File(path, writable=writable)
+
+    def read(self, path: Path) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: Path, chunks: Iterable[Bytes]) -> None:
+        """Make `path` hold exactly `chunks`, at once and for good."""
+        temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+        with open(temporary, "wb", buffering=0) as file:
+            for chunk in chunks:
+                view = memoryview(chunk).cast("B")
+                while len(view):
+                    view = view[file.write(view) :]
+            os.fsync(file.fileno())
+        self.rename(temporary, path)
+
+    def replace_sparse(
+        self, path: Path, size_bytes: int, parts: Iterator[tuple[int, Bytes]]
+    ) -> None:
+        """Make `path` a file of `size_bytes` with only `parts` (offset, bytes) in it, holes between."""
+        temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+        self.remove(temporary)
+        file = self.create(temporary, size_bytes)
+        try:
+            for at, data in parts:
+                file.write_at(at, data)
+            file.sync()
+        finally:
+            file.close()
+        self.rename(temporary, path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename a file that was synced, and sync the folder."""
+        os.replace(source, target)
+        self.sync_folder(target.parent)
+
+    def remove(self, path: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_folder(self, path: Path) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    def make_folder(self, path: Path) -> None:
+        """Create `path` and its parents, durably."""
+        if path.is_dir():
+            return
+        self.make_folder(path.parent)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path)
+        self.sync_folder(path.parent)
+
+    def sync_folder(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def names(self, path: Path) -> list[str]:
+        """The folder's entries in order, without temporaries; empty if there is no such folder."""
+        try:
+            entries = os.listdir(path)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in entries if not name.endswith(TEMPORARY_SUFFIX))
+
+    def walk(self, path: Path) -> Iterator[Path]:
+        """All files below `path`."""
+        for folder, _, names in os.walk(path):
+            for name in sorted(names):
+                yield Path(folder) / name
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def disk_bytes(self, path: Path) -> int:
+        """The disk space that a file takes, holes not counted."""
+        return os.stat(path).st_blocks * 512
+
+    def disk_used_ratio(self, path: Path) -> float:
+        """How full the disk under `path` is, 0 to 1."""
+        usage = shutil.disk_usage(path)
+        return usage.used / usage.total if usage.total else 0.0
+
+    def lock(self, path: Path) -> FolderLock:
+        return FolderLock(path)

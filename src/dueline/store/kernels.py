@@ -1,0 +1,218 @@
+"""Array functions over record bytes: no Python loop over rows, but for checksums (C calls in a list).
+
+Bytes live in one uint8 array `data`; rows are given by int64 arrays of starts, ends or sizes. Arrow arrays
+come and go without a copy where Arrow allows it. Every function is pure and safe from any thread.
+
+The trick behind most of them: Arrow's *binary view* layout is an array of (size, prefix, buffer, offset),
+which numpy can fill for slices anywhere in a buffer; casting it to `binary` then copies in C.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dueline.store.record import (
+    HEADER_SIZE,
+    HOST_V6_EXTRA,
+    MARK_AT,
+    MARK_CHECK_MASK,
+    STORE_MS_AT,
+)
+
+__all__ = [
+    "HEADER_DTYPE",
+    "Int32s",
+    "Int64s",
+    "body_crcs",
+    "buffer_of",
+    "fixed_rows",
+    "fold_headers",
+    "fold_words",
+    "gather",
+    "headers",
+    "join",
+    "offsets_of",
+    "slices",
+    "tail_checks",
+    "windows",
+]
+
+Bytes8 = npt.NDArray[np.uint8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+HEADER_DTYPE: Final = np.dtype(
+    [
+        ("size", ">u4"),
+        ("magic", ">u4"),
+        ("crc", ">u4"),
+        ("queue_id", ">i4"),
+        ("flag", ">i4"),
+        ("queue_offset", ">i8"),
+        ("position", ">i8"),
+        ("sys_flag", ">i4"),
+        ("born_ms", ">i8"),
+        ("born_host", "V8"),
+        ("store_ms", ">i8"),
+        ("store_host", "V8"),
+        ("reconsume_times", ">i4"),
+        ("mark", ">u8"),
+        ("body_size", ">u4"),
+    ]
+)
+assert HEADER_DTYPE.itemsize == HEADER_SIZE
+
+_VIEW_DTYPE: Final = np.dtype(
+    [("size", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("offset", "<i4")]
+)
+_INLINE_MAX: Final = 12
+# 16-bit words of the header that the check covers: not queueOffset, position and mark.
+_CHECKED_WORDS: Final = np.r_[0:10, 18:38, 42:44]
+
+
+def windows(data: Bytes8, width: int) -> Bytes8:
+    """All `width`-byte windows of `data` as an overlapping view: row i is data[i : i + width]."""
+    return np.lib.stride_tricks.as_strided(
+        data, shape=(max(len(data) - width + 1, 0), width), strides=(1, 1), writeable=False
+    )
+
+
+def gather(
+    buffers: list[Any], buffer_index: Int32s, offsets: Int32s, sizes: Int32s
+) -> pa.BinaryArray:
+    """Whole records (which start with their big-endian size) from several buffers; one copy."""
+    views = np.empty(len(sizes), dtype=_VIEW_DTYPE)
+    views["size"] = sizes
+    views["prefix"] = sizes.byteswap().view(np.uint32)
+    views["buffer"] = buffer_index
+    views["offset"] = offsets
+    return _from_views(views, buffers)
+
+
+def slices(data: Bytes8, starts: Int64s, sizes: Int64s) -> pa.BinaryArray:
+    """data[start : start + size] of each row as a binary array; a copy."""
+    views = np.zeros(len(starts), dtype=_VIEW_DTYPE)
+    views["size"] = sizes
+    views["offset"] = starts
+    short = np.flatnonzero(sizes <= _INLINE_MAX)
+    if len(short):
+        raw = views.view(np.uint8).reshape(len(starts), 16)
+        raw[short, 4:16] = _inline(data, starts[short], sizes[short])
+    return _from_views(views, [pa.py_buffer(data)])
+
+
+def _inline(data: Bytes8, starts: Int64s, sizes: Int64s) -> Bytes8:
+    """Short values as Arrow keeps them inside a view: 12 bytes, zeros behind the value."""
+    columns = np.arange(_INLINE_MAX)
+    keep = columns < sizes[:, None]
+    at = np.where(keep, starts[:, None] + columns, 0)
+    values = data[at] if len(data) else np.zeros(at.shape, dtype=np.uint8)
+    result: Bytes8 = np.where(keep, values, 0)
+    return result
+
+
+def _from_views(views: npt.NDArray[Any], buffers: list[Any]) -> pa.BinaryArray:
+    array = pa.Array.from_buffers(
+        pa.binary_view(), len(views), [None, pa.py_buffer(views), *buffers]
+    )
+    return array.cast(pa.binary())
+
+
+def buffer_of(array: pa.BinaryArray) -> tuple[Bytes8, Int64s]:
+    """The value bytes and the n + 1 offsets of a binary or string array; views, no copy."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type):
+        offset_type: type[Any] = np.int64
+    else:
+        offset_type = np.int32
+    _, offset_buffer, value_buffer = array.buffers()
+    if not len(array):
+        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    offsets = np.frombuffer(offset_buffer, dtype=offset_type)
+    offsets = offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    if value_buffer is None:
+        return np.empty(0, dtype=np.uint8), offsets
+    return np.frombuffer(value_buffer, dtype=np.uint8), offsets
+
+
+def offsets_of(sizes: Int64s) -> Int64s:
+    """Running starts of rows with these sizes, and their total at the end."""
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def fixed_rows(rows: npt.NDArray[Any]) -> pa.BinaryArray:
+    """An array of n fixed-width items (structured, or n x w bytes) as n binary values; no copy."""
+    rows = np.ascontiguousarray(rows)
+    count = len(rows)
+    width = rows.nbytes // count if count else 0
+    offsets = np.arange(count + 1, dtype=np.int32) * width
+    return pa.Array.from_buffers(
+        pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(rows.view(np.uint8))]
+    )
+
+
+def join(*parts: Any) -> pa.BinaryArray:
+    """Row-wise concatenation of binary arrays and scalars."""
+    return pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=b"")
+
+
+def headers(data: Bytes8, starts: Int64s) -> npt.NDArray[Any]:
+    """The header fields of the records at `starts` (HEADER_DTYPE, a copy).
+
+    Fields behind a wide (IPv6) host are found where they are; `born_host` and `store_host` of such
+    rows hold only the first 8 bytes.
+    """
+    rows = np.ascontiguousarray(windows(data, HEADER_SIZE)[starts]).view(HEADER_DTYPE)[:, 0]
+    sys_flag = rows["sys_flag"]
+    wide = np.flatnonzero(sys_flag & 0x30)
+    if len(wide):
+        raw = rows.view(np.uint8).reshape(len(rows), HEADER_SIZE)
+        at = starts[wide]
+        store_at = at + STORE_MS_AT + HOST_V6_EXTRA * ((sys_flag[wide] & 0x10) >> 4)
+        last_at = store_at + 16 + HOST_V6_EXTRA * ((sys_flag[wide] & 0x20) >> 5)
+        raw[wide, STORE_MS_AT : STORE_MS_AT + 16] = windows(data, 16)[store_at]
+        raw[wide, MARK_AT - 4 :] = windows(data, 16)[last_at]
+    return rows
+
+
+def fold_words(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
+    """XOR of the four 16-bit words of each number."""
+    values = values ^ values >> np.uint64(32)
+    values = values ^ values >> np.uint64(16)
+    return values.astype(np.uint16)
+
+
+def fold_headers(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
+    """The header's part of each record's check; rows with IPv4 hosts only."""
+    words = np.ascontiguousarray(rows).view(">u2").reshape(len(rows), HEADER_SIZE // 2)
+    folded = np.bitwise_xor.reduce(words[:, _CHECKED_WORDS], axis=1).astype(np.uint16)
+    marks = rows["mark"].astype(np.uint64) & np.uint64(~MARK_CHECK_MASK & 0xFFFFFFFFFFFFFFFF)
+    return folded ^ fold_words(marks)
+
+
+def tail_checks(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint16]:
+    """The check over topic and properties (with their sizes) of each row."""
+    crcs = _crc32s(data, starts, ends)
+    return (crcs ^ crcs >> np.uint64(5) ^ crcs >> np.uint64(8)).astype(np.uint16)
+
+
+def body_crcs(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint32]:
+    """CRC-32 of each body with the sign bit cleared."""
+    return (_crc32s(data, starts, ends) & np.uint64(0x7FFFFFFF)).astype(np.uint32)
+
+
+def _crc32s(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint64]:
+    view = memoryview(data)
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    return np.fromiter(
+        (crc32(view[start:end]) for start, end in pairs), dtype=np.uint64, count=len(starts)
+    )

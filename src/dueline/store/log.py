@@ -1,0 +1,299 @@
+"""A segmented, append-only log of records. The commit log and the delay log are both one of these.
+
+A position is a byte in the log, counted from its very first record. Segment files have a fixed length and
+are named by the position of their first byte, in 20 digits:
+
+    00000000000000000000   00000000001073741824   …
+    | record | record | … | blank |   | record | …  zeros (nothing written yet)
+
+A record never spans two files. What does not fit leaves a *blank* (its length, then BLANK_MAGIC), and at
+least 8 bytes are always left for it. A compacted segment has *gaps* (length, then GAP_MAGIC) where records
+were dropped; survivors keep their positions.
+
+`place` only computes; `reserve` finds out about a full disk before anything is written; `append` writes.
+One writer at a time (its owner holds a lock); any number of readers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dueline.errors import LimitExceeded, NotFound
+from dueline.store import kernels
+from dueline.store.files import Bytes, File, Files
+from dueline.store.record import BLANK_MAGIC
+
+__all__ = ["BLANK_SIZE", "Log", "LogReader", "segment_name"]
+
+BLANK_SIZE: Final = 8
+SEGMENT_SIZE_BYTES_DEFAULT: Final = 1 << 30
+SEGMENT_SIZE_BYTES_MAX: Final = (1 << 31) - (1 << 20)  # Arrow's views address 2 GiB
+_ALLOCATE_BYTES: Final = 16 << 20
+_NAME_DIGITS: Final = 20
+
+Positions = npt.NDArray[np.int64]
+
+
+def segment_name(position: int) -> str:
+    return f"{position:0{_NAME_DIGITS}d}"
+
+
+class LogReader:
+    """Reads records by position from mapped segment files; needs no writer and no lock.
+
+    A task in another process on the same machine may hold one: files it has mapped stay readable even
+    when the owner deletes or compacts them.
+    """
+
+    def __init__(self, files: Files, folder: Path, segment_size_bytes: int) -> None:
+        self._files = files
+        self.folder: Final = folder
+        self.segment_size_bytes: Final = segment_size_bytes
+        self._open: dict[int, File] = {}
+
+    def base_of(self, position: int) -> int:
+        return position - position % self.segment_size_bytes
+
+    def read(self, position: int, size: int) -> memoryview:
+        """The `size` bytes at `position`, as a view of the mapped file; shorter at a segment's end."""
+        base = self.base_of(position)
+        start = position - base
+        return memoryview(self.segment(base).view())[start : start + size]
+
+    def gather(self, positions: Positions, sizes: npt.NDArray[np.int32]) -> pa.BinaryArray:
+        """Many records as one Arrow array, in the given order; one copy, made in C.
+
+        A record whose segment is gone comes out empty: the caller's checks then say that it is damaged.
+        """
+        bases = positions - positions % self.segment_size_bytes
+        segments, segment_index = np.unique(bases, return_inverse=True)
+        buffers = []
+        sizes = sizes.astype(np.int32)
+        for number, base in enumerate(segments.tolist()):
+            try:
+                buffers.append(pa.py_buffer(self.segment(base).view()))
+            except NotFound:
+                buffers.append(pa.py_buffer(b""))
+                sizes = np.where(segment_index == number, 0, sizes).astype(np.int32)
+        return kernels.gather(
+            buffers, segment_index.astype(np.int32), (positions - bases).astype(np.int32), sizes
+        )
+
+    def segment(self, base: int) -> File:
+        """The file that starts at `base`.
+
+        Raises:
+            NotFound: deleted, or never written.
+        """
+        file = self._open.get(base)
+        if file is None:
+            try:
+                file = self._files.open(self.path_of(base), writable=self._writable)
+            except FileNotFoundError as error:
+                raise NotFound(
+                    f"position {base}: expected a segment {self.path_of(base)}, found none; "
+                    "it was deleted by retention or never written",
+                    position=base,
+                ) from error
+            kept = self._open.setdefault(base, file)
+            if kept is not file:  # another thread opened it meanwhile
+                file.close()
+                file = kept
+        return file
+
+    def path_of(self, base: int) -> Path:
+        return self.folder / segment_name(base)
+
+    def close(self) -> None:
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    @property
+    def _writable(self) -> bool:
+        return False
+
+
+class Log(LogReader):
+    """The writing side: knows where the log starts and ends."""
+
+    def __init__(self, files: Files, folder: Path, segment_size_bytes: int) -> None:
+        super().__init__(files, folder, segment_size_bytes)
+        files.make_folder(folder)
+        self.bases = sorted(int(name) for name in files.names(folder) if name.isdigit())
+        self.start = self.bases[0] if self.bases else 0
+        self.end = self.start
+        self._unsynced: dict[int, File] = {}
+        self._allocated: dict[int, int] = {}
+        self._patched: set[int] = set()
+
+    def place(self, sizes: npt.NDArray[np.int64]) -> tuple[Positions, int]:
+        """Where records of these sizes would go, and the log's end after them; changes nothing.
+
+        Raises:
+            LimitExceeded: a record that does not fit into an empty segment.
+        """
+        capacity = self.segment_size_bytes - BLANK_SIZE
+        if len(sizes) and int(sizes.max()) > capacity:
+            raise LimitExceeded(
+                f"record: expected at most {capacity} bytes, found {int(sizes.max())}; "
+                "send less or use larger segments",
+                limit=capacity,
+                found=int(sizes.max()),
+            )
+        positions = np.empty(len(sizes), dtype=np.int64)
+        ends = np.cumsum(sizes, dtype=np.int64)
+        done, end = 0, self.end
+        while done < len(sizes):
+            room = self.base_of(end) + capacity - end
+            before = int(ends[done - 1]) if done else 0
+            fit = int(np.searchsorted(ends[done:], before + room, side="right"))
+            stop = done + fit
+            positions[done:stop] = ends[done:stop] - sizes[done:stop] - before + end
+            if fit:
+                end += int(ends[stop - 1]) - before
+            if stop < len(sizes):
+                end = self.base_of(end) + self.segment_size_bytes
+            done = stop
+        return positions, end
+
+    def reserve(self, end: int) -> None:
+        """Make sure that everything up to `end` has disk space.
+
+        Raises:
+            Unavailable: the disk is full; what was written before is whole.
+        """
+        base = self.base_of(self.end)
+        while base < end:
+            if base not in self._open and base not in self.bases:
+                self._open[base] = self._files.create(self.path_of(base), self.segment_size_bytes)
+                self.bases.append(base)
+            allocated = self._allocated.get(base, max(self.end - base, 0))
+            needed = min(end - base + BLANK_SIZE, self.segment_size_bytes)
+            if needed > allocated:
+                goal = min(-(-needed // _ALLOCATE_BYTES) * _ALLOCATE_BYTES, self.segment_size_bytes)
+                self.segment(base).allocate(allocated, goal)
+                self._allocated[base] = goal
+            base += self.segment_size_bytes
+
+    def append(self, positions: Positions, sizes: npt.NDArray[np.int64], data: Bytes) -> None:
+        """Write records that `place` placed; `data` is their bytes one after the other.
+
+        Raises:
+            OSError: the log may then end in a torn record; the owner must close it.
+        """
+        view = memoryview(data).cast("B")
+        bases = positions - positions % self.segment_size_bytes
+        cuts = [0, *(np.flatnonzero(np.diff(bases)) + 1).tolist(), len(positions)]
+        taken = 0
+        for start, stop in zip(cuts, cuts[1:], strict=False):
+            base = int(bases[start])
+            if self.base_of(self.end) != base:
+                self._write_blank(base)
+            size = int(positions[stop - 1] + sizes[stop - 1] - positions[start])
+            file = self.segment(base)
+            file.write_at(int(positions[start]) - base, view[taken : taken + size])
+            self._unsynced[base] = file
+            taken += size
+            self.end = int(positions[start]) + size
+
+    def _write_blank(self, next_base: int) -> None:
+        base = next_base - self.segment_size_bytes
+        if self.end <= base:
+            return
+        left = next_base - self.end
+        if left >= BLANK_SIZE:
+            file = self.segment(base)
+            file.write_at(self.end - base, struct.pack(">II", left, BLANK_MAGIC))
+            self._unsynced[base] = file
+        self.end = next_base
+
+    def sync(self) -> None:
+        """Return when everything appended is on disk."""
+        for file in self._unsynced.values():
+            file.sync()
+        self._unsynced.clear()
+
+    def sync_patches(self) -> None:
+        """Return when everything that was patched is on disk too."""
+        for base in sorted(self._patched):
+            if base in self.bases:
+                self.segment(base).sync()
+        self._patched.clear()
+
+    def scatter(self, positions: Positions, rows: npt.NDArray[np.uint8]) -> None:
+        """Patch bytes of records in place; synced by `sync_patches`."""
+        bases = positions - positions % self.segment_size_bytes
+        for base in np.unique(bases).tolist():
+            chosen = bases == base
+            self.segment(base).scatter(positions[chosen] - base, rows[chosen])
+            self._patched.add(base)
+
+    def cut(self, end: int) -> None:
+        """Forget everything from `end` on: later files go, the rest of its segment becomes zeros."""
+        for base in [base for base in self.bases if base >= end and base != self.start]:
+            self._drop(base)
+        base = self.base_of(end)
+        if base in self.bases:
+            self._zero_tail(self.segment(base), end - base)
+        self.end = end
+
+    def _zero_tail(self, file: File, start: int) -> None:
+        block = 4 << 20
+        size = file.data_end(start)
+        changed = False
+        for at in range(start, size, block):
+            data = file.read_at(at, min(block, size - at))
+            if data.strip(b"\0"):
+                file.write_at(at, bytes(len(data)))
+                changed = True
+        if changed:
+            file.sync()
+
+    def drop_before(self, position: int) -> list[int]:
+        """Delete whole segments before `position`; the last one stays. Returns their bases."""
+        limit = min(self.base_of(position), self.base_of(self.end))
+        dropped = [base for base in self.bases if base < limit]
+        for base in dropped:
+            self._drop(base)
+        self.start = max(self.start, min([*self.bases, limit]))
+        return dropped
+
+    def drop_segment(self, base: int) -> None:
+        """Delete one whole segment, not necessarily the first; its positions are then NotFound."""
+        assert base != self.base_of(self.end), "the segment being written cannot be dropped"
+        self._drop(base)
+        self.start = min(self.bases)
+
+    def _drop(self, base: int) -> None:
+        file = self._open.pop(base, None)
+        if file is not None:
+            file.close()
+        self._unsynced.pop(base, None)
+        self._allocated.pop(base, None)
+        self.bases.remove(base)
+        self._files.remove(self.path_of(base))
+
+    def replace_segment(self, base: int, parts: Iterator[tuple[int, Bytes]]) -> None:
+        """Put a sparse file with only `parts` (offset, bytes) in a segment's place, atomically."""
+        self._files.replace_sparse(self.path_of(base), self.segment_size_bytes, parts)
+        file = self._open.pop(base, None)
+        if file is not None:
+            file.close()
+
+    @property
+    def _writable(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"Log({self.folder.name}, {self.start}..{self.end})"
+
+    def stats(self) -> dict[str, Any]:
+        return {"start": self.start, "end": self.end, "segment_count": len(self.bases)}

@@ -1,0 +1,272 @@
+"""Keeping a store small and quick to open: checkpoints, merges, retention, compaction.
+
+`checkpoint` seals what is in memory, syncs everything derived and then says so in one small file. It
+holds the locks only while it sets things aside. `retain` deletes what nobody needs:
+
+    commit log   segments older than `retention_ms`, and the oldest ones while the disk is too full
+    delay log    segments in which everything is done; a segment kept alive by a few long delays is
+                 rewritten with gaps, its survivors at their old positions (so ids and origins hold)
+
+Only segments before the last checkpoint are touched: recovery reads the rest.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dueline.errors import NotFound
+from dueline.store import checkpoint as checkpoints
+from dueline.store.checkpoint import Checkpoint
+from dueline.store.core import Core
+from dueline.store.files import Bytes
+from dueline.store.log import BLANK_SIZE
+from dueline.store.record import BLANK_MAGIC, GAP_MAGIC
+from dueline.store.run import Units
+from dueline.store.states import States
+
+__all__ = ["Maintainer", "Retained", "checkpoint_path", "states_path"]
+
+
+def checkpoint_path(root: Path) -> Path:
+    return root / "checkpoint.json"
+
+
+def states_path(root: Path) -> Path:
+    return root / "timeline.states"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retained:
+    """What a retention run deleted or rewrote."""
+
+    commit_segments: int = 0
+    delay_segments: int = 0
+    compacted_segments: int = 0
+
+
+class Maintainer:
+    """The housekeeping of a store; one thread at a time does it."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._mutex = threading.Lock()
+        self._last = Checkpoint()
+
+    def is_due(self) -> bool:
+        """Is enough in memory that a checkpoint should be made?"""
+        core = self._core
+        limit = core.options.open_units_max
+        return len(core.timeline.open) >= limit or core.commit_keys.open_count >= 4 * limit
+
+    def checkpoint(self) -> None:
+        """Make everything derived durable and remember from where recovery has to read.
+
+        Raises:
+            StoreClosed: a write failed.
+        """
+        core = self._core
+        with self._mutex:
+            core.check_open()
+            try:
+                self._checkpoint()
+            except OSError as error:
+                core.fail(error)
+                core.check_open()
+
+    def _checkpoint(self) -> None:
+        core = self._core
+        with core.commit_lock, core.delay_lock:
+            with core.lock:
+                core.open_gate(core.clock.now_ms())
+                sealed = core.timeline.begin_seal()
+                core.commit_keys.begin_seal()
+                core.delay_keys.begin_seal()
+                trim_limit = core.timeline.end if core.gate.row_count == 0 else 0
+                core.timeline.states.trim(trim_limit)
+                states = core.timeline.states.copy()
+                draft = self._draft()
+            if not core.is_sync:
+                core.commit.sync()
+                core.delay.sync()
+            core.commit.sync_patches()
+            core.queues.sync()
+        path = core.timeline.write_sealed(sealed)
+        commit_keys = core.commit_keys.write_sealed()
+        delay_keys = core.delay_keys.write_sealed()
+        with core.lock:
+            core.timeline.end_seal(path)
+            core.commit_keys.end_seal(commit_keys)
+            core.delay_keys.end_seal(delay_keys)
+        unused = self._merge()
+        self._save(draft, states, unused)
+
+    def _draft(self) -> Checkpoint:
+        core = self._core
+        waiting = core.gate.position_min()
+        return Checkpoint(
+            delay_position=core.delay.end,
+            commit_position=core.commit.end if waiting is None else waiting,
+            commit_end=core.commit.end,
+            commit_keys_end=core.commit.end,
+            index_ms=core.index_ms,
+            clock_ms=core.clock.now_ms(),
+            next_seq=core.next_seq,
+            queues=core.queues.ranges(),
+            delay_queues=dict(core.delay_queues),
+            segments={str(base): list(seqs) for base, seqs in core.segments.items()},
+            levels=[[position, levels] for position, levels in core.levels_history],
+        )
+
+    def _save(self, draft: Checkpoint, states: States, unused: list[Path]) -> None:
+        core = self._core
+        with core.lock:
+            final = replace(
+                draft,
+                runs=[run.path.name for run in core.timeline.runs],
+                commit_keys=core.commit_keys.names,
+                delay_keys=core.delay_keys.names,
+            )
+        positions = {
+            "delay_position": draft.delay_position,
+            "commit_position": draft.commit_position,
+        }
+        states.save(core.files, states_path(core.path), positions)
+        checkpoints.save(core.files, checkpoint_path(core.path), final)
+        self._last = final
+        for path in unused:
+            core.files.remove(path)
+
+    def _merge(self) -> list[Path]:
+        """Merge runs and index files; returns files that the next checkpoint no longer names."""
+        core = self._core
+        unused: list[Path] = []
+        with core.lock:
+            group = core.timeline.merge_candidates()
+        if group:
+            path = core.timeline.write_merged(group)
+            with core.lock:
+                unused += core.timeline.end_merge(group, path)
+        for keys in (core.commit_keys, core.delay_keys):
+            with core.lock:
+                files = keys.merge_candidates()
+            if files:
+                merged = keys.write_merged(files)
+                with core.lock:
+                    unused += keys.end_merge(files, merged)
+        named = {run.path for run in core.timeline.runs}
+        return [path for path in unused if path not in named]
+
+    def adopt(self, last: Checkpoint) -> None:
+        """Know the checkpoint that recovery started from."""
+        self._last = last
+
+    # Retention
+
+    def retain(self) -> Retained:
+        """Delete and compact what is no longer needed."""
+        core = self._core
+        with self._mutex:
+            core.check_open()
+            commit_count = self._retain_commit()
+            delay_count = self._retain_delay()
+            compacted = self._compact_delay()
+        return Retained(
+            commit_segments=commit_count, delay_segments=delay_count, compacted_segments=compacted
+        )
+
+    def _retain_commit(self) -> int:
+        core = self._core
+        limit = core.clock.now_ms() - core.options.retention_ms
+        keep_from = core.commit.start
+        bases = [
+            base
+            for base in core.commit.bases
+            if base + core.commit.segment_size_bytes <= self._last.commit_position
+        ]
+        full = core.files.disk_used_ratio(core.path) > core.options.disk_used_ratio_max
+        for number, base in enumerate(bases):
+            end = base + core.commit.segment_size_bytes
+            if self._first_store_ms(end) > limit and not (full and number == 0):
+                break
+            keep_from = end
+        if keep_from == core.commit.start:
+            return 0
+        with core.commit_lock, core.lock:
+            dropped = core.commit.drop_before(keep_from)
+            for queue in core.queues:
+                queue.trim(core.commit.start)
+            unused = core.commit_keys.drop_before(core.commit.start)
+        for path in unused:
+            core.files.remove(path)
+        return len(dropped)
+
+    def _first_store_ms(self, base: int) -> int:
+        """The store time of a segment's first record: nothing before it is younger."""
+        try:
+            head = self._core.commit.read(base, 76)
+        except NotFound:
+            return 1 << 62
+        at = 68 if int.from_bytes(head[36:40], "big") & 0x10 else 56
+        return int.from_bytes(head[at : at + 8], "big") or 1 << 62
+
+    def _retain_delay(self) -> int:
+        core = self._core
+        count = 0
+        for base in self._closed_delay_segments():
+            first, end = core.segments.get(base, [0, 0])
+            with core.delay_lock, core.lock:
+                if core.timeline.states.pending_count(first, end) or core.gate.holds_any(
+                    first, end
+                ):
+                    continue
+                core.delay.drop_segment(base)
+                core.segments.pop(base, None)
+                unused = core.delay_keys.drop_before(core.delay.start)
+            for path in unused:
+                core.files.remove(path)
+            count += 1
+        return count
+
+    def _closed_delay_segments(self) -> list[int]:
+        core = self._core
+        size = core.delay.segment_size_bytes
+        return [base for base in core.delay.bases if base + size <= self._last.delay_position]
+
+    def _compact_delay(self) -> int:
+        """Rewrite segments of which only little is still pending."""
+        core = self._core
+        size = core.delay.segment_size_bytes
+        count = 0
+        for base in self._closed_delay_segments():
+            first, end = core.segments.get(base, [0, 0])
+            with core.lock:
+                live = core.timeline.states.pending_count(first, end)
+                if live == 0 or live > core.options.compact_live_ratio * (end - first):
+                    continue
+                units = core.timeline.pending_in(base, base + size)
+            path = core.delay.path_of(base)
+            live_bytes = int(units.size.sum())
+            if live_bytes + 4096 * len(units) >= core.files.disk_bytes(path):
+                continue  # survivors are spread too thinly: blocks would not become free
+            core.delay.replace_segment(base, self._gapped(base, size, units))
+            count += 1
+        return count
+
+    def _gapped(self, base: int, size: int, units: Units) -> Iterator[tuple[int, Bytes]]:
+        """The segment's survivors at their places, and a gap or blank between them."""
+        at = 0
+        order = units.position.argsort()
+        for position, length in zip(
+            units.position[order].tolist(), units.size[order].tolist(), strict=True
+        ):
+            start = position - base
+            if start - at >= 8:
+                yield at, struct.pack(">II", start - at, GAP_MAGIC)
+            yield start, self._core.delay.read(position, length)
+            at = start + length
+        if size - at >= BLANK_SIZE:
+            yield at, struct.pack(">II", size - at, BLANK_MAGIC)

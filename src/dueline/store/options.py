@@ -1,0 +1,74 @@
+"""The store's options, with their defaults and limits, in one typed place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dueline.errors import InvalidRequest
+from dueline.message import BODY_SIZE_MAX_DEFAULT, pack_host
+from dueline.schedule import DEFAULT_LEVELS, DELAY_MAX_MS_DEFAULT, DelayLevels
+from dueline.store.consume_queue import FILE_UNITS_DEFAULT
+from dueline.store.draft import Rules
+from dueline.store.log import SEGMENT_SIZE_BYTES_DEFAULT, SEGMENT_SIZE_BYTES_MAX
+from dueline.store.timeline import OPEN_UNITS_MAX_DEFAULT
+
+__all__ = ["StoreOptions"]
+
+_SEGMENT_SIZE_BYTES_MIN = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """How a store is laid out and what it accepts.
+
+    flush: "sync" answers a put when it is on disk. "async" answers when the operating system has it:
+        a power cut may then lose the last moments, a crash of the process alone does not.
+    """
+
+    commit_segment_size_bytes: int = SEGMENT_SIZE_BYTES_DEFAULT
+    delay_segment_size_bytes: int = SEGMENT_SIZE_BYTES_DEFAULT
+    queue_file_units: int = FILE_UNITS_DEFAULT
+    flush: str = "sync"
+    levels: str = DEFAULT_LEVELS
+    delay_max_ms: int = DELAY_MAX_MS_DEFAULT
+    body_size_max: int = BODY_SIZE_MAX_DEFAULT
+    open_units_max: int = OPEN_UNITS_MAX_DEFAULT
+    window_size_bytes_max: int = 256 << 20
+    retention_ms: int = 72 * 3_600_000
+    disk_used_ratio_max: float = 0.90
+    compact_live_ratio: float = 0.10
+    host: str = "127.0.0.1"
+    port: int = 10911
+
+    def check(self) -> None:
+        """Refuse values that cannot work.
+
+        Raises:
+            InvalidRequest: names the option, what was expected and what was found.
+        """
+        for name in ("commit_segment_size_bytes", "delay_segment_size_bytes"):
+            value = getattr(self, name)
+            if not _SEGMENT_SIZE_BYTES_MIN <= value <= SEGMENT_SIZE_BYTES_MAX:
+                raise _bad(name, f"{_SEGMENT_SIZE_BYTES_MIN} to {SEGMENT_SIZE_BYTES_MAX}", value)
+        if self.flush not in ("sync", "async"):
+            raise _bad("flush", "'sync' or 'async'", self.flush)
+        for name in ("queue_file_units", "delay_max_ms", "body_size_max", "open_units_max"):
+            if getattr(self, name) < 1:
+                raise _bad(name, "at least 1", getattr(self, name))
+        for name in ("disk_used_ratio_max", "compact_live_ratio"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise _bad(name, "0 to 1", getattr(self, name))
+        DelayLevels.parse(self.levels)
+        pack_host(self.host, self.port)
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(
+            levels=DelayLevels.parse(self.levels),
+            delay_max_ms=self.delay_max_ms,
+            body_size_max=self.body_size_max,
+        )
+
+
+def _bad(name: str, expected: str, found: object) -> InvalidRequest:
+    return InvalidRequest(f"{name}: expected {expected}, found {found!r}", field=name)

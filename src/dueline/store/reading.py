@@ -1,0 +1,207 @@
+"""Reading what consumers may see: by queue offset, by position, by key, by time.
+
+Records come back as views of the mapped log, in RocketMQ's layout, ready to be sent as they are. Any
+thread may read at any time; only finding a queue and looking up keys takes the store's lock, for moments.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.errors import CorruptRecord, NotFound
+from dueline.message import decode_properties
+from dueline.store import record as records
+from dueline.store.core import Core
+from dueline.store.properties import key_hash
+from dueline.store.record import Record
+
+__all__ = ["ReadResult", "ReadStatus", "Reader"]
+
+Accept = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
+
+
+class ReadStatus(enum.Enum):
+    """Why a read returned what it did."""
+
+    FOUND = "found"
+    NO_MATCH = "no match"  # units were read, none was accepted
+    AT_END = "at end"  # nothing there yet
+    BEFORE_START = "before start"
+    BEYOND_END = "beyond end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadResult:
+    """Records and where to go on; `damaged` are offsets whose record fails its checks."""
+
+    status: ReadStatus
+    records: list[memoryview] = field(default_factory=list)
+    next_offset: int
+    start: int
+    end: int
+    damaged: list[int] = field(default_factory=list)
+
+
+class Reader:
+    """The reading side of a store."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def offset_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """The first offset that exists and the next one to be written; (0, 0) for no queue."""
+        queue = self._core.queues.get(topic, queue_id)
+        return (0, 0) if queue is None else (queue.start, queue.end)
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        count_max: int = 32,
+        size_bytes_max: int = 256 * 1024,
+        accept: Accept | None = None,
+    ) -> ReadResult:
+        """Records from `offset` on, at least one if there is one.
+
+        Args:
+            accept: which tags codes are wanted; None: all.
+        """
+        queue = self._core.queues.get(topic, queue_id)
+        start, end = (0, 0) if queue is None else (queue.start, queue.end)
+        if queue is None or not start <= offset < end:
+            return _outside(offset, start, end)
+        units = queue.read(offset, count_max)
+        wanted = np.ones(len(units), dtype=np.bool_)
+        if accept is not None:
+            wanted = accept(units["tags_code"].astype(np.int64))
+        found: list[memoryview] = []
+        damaged: list[int] = []
+        size_bytes = 0
+        scanned = 0
+        rows = zip(units["position"].tolist(), units["size"].tolist(), wanted.tolist(), strict=True)
+        for position, size, is_wanted in rows:
+            if is_wanted:
+                if found and size_bytes + size > size_bytes_max:
+                    break
+                try:
+                    view = self._core.commit.read(position, size)
+                except NotFound:
+                    view = memoryview(b"")
+                if is_whole(view, position, size):
+                    found.append(view)
+                    size_bytes += size
+                else:
+                    damaged.append(offset + scanned)
+            scanned += 1
+        return ReadResult(
+            status=ReadStatus.FOUND if found else ReadStatus.NO_MATCH,
+            records=found,
+            next_offset=offset + scanned,
+            start=start,
+            end=end,
+            damaged=damaged,
+        )
+
+    def record_at(self, position: int) -> Record:
+        """The commit-log record at a position.
+
+        Raises:
+            NotFound: no record stands there.
+        """
+        return read_record(self._core.commit, position)
+
+    def search_offset(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """The first offset whose message became visible at or after a time; the end if none did."""
+        queue = self._core.queues.get(topic, queue_id)
+        if queue is None:
+            return 0
+        low, high = queue.start, queue.end
+        while low < high:
+            middle = (low + high) // 2
+            if self._store_ms(int(queue.read(middle, 1)["position"][0])) < timestamp_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _store_ms(self, position: int) -> int:
+        head = self._core.commit.read(position, 76)
+        at = 68 if int.from_bytes(head[36:40], "big") & 0x10 else 56
+        return int.from_bytes(head[at : at + 8], "big")
+
+    def query(
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin_ms: int = 0,
+        end_ms: int = 1 << 62,
+        count_max: int = 64,
+    ) -> list[Record]:
+        """Visible messages of a topic with this key or unique id, the newest first."""
+        with self._core.lock:
+            positions = self._core.commit_keys.find(key_hash(key))
+            index_ms = self._core.index_ms
+        found: list[Record] = []
+        for position in positions:
+            try:
+                record = self.record_at(position)
+            except NotFound:
+                continue
+            if record.topic.decode("utf-8", "replace") != topic or record.store_ms > index_ms:
+                continue
+            if begin_ms <= record.store_ms <= end_ms and has_key(record, key):
+                found.append(record)
+                if len(found) >= count_max:
+                    break
+        return found
+
+
+def read_record(log: records.LogLike, position: int) -> Record:
+    """Decode the record at a position of a log.
+
+    Raises:
+        NotFound: no sound record stands there.
+    """
+    try:
+        head = log.read(position, 4)
+        size = int.from_bytes(head, "big")
+        return records.decode(log.read(position, size), position=position)
+    except (CorruptRecord, ValueError, OverflowError) as error:
+        raise NotFound(
+            f"position {position}: expected a record, found none ({error})", position=position
+        ) from error
+
+
+def has_key(record: Record, key: str) -> bool:
+    """Is this one of the record's keys, or its unique id?"""
+    properties = decode_properties(record.properties)
+    return properties.get("UNIQ_KEY") == key or key in properties.get("KEYS", "").split()
+
+
+def is_whole(view: memoryview, position: int, size: int) -> bool:
+    """Is this a complete record of that size and place whose bytes pass its checks?"""
+    if len(view) != size:
+        return False
+    try:
+        records.decode(view, position=position)
+    except CorruptRecord:
+        return False
+    return True
+
+
+def _outside(offset: int, start: int, end: int) -> ReadResult:
+    if offset == end:
+        status, next_offset = ReadStatus.AT_END, offset
+    elif offset < start:
+        status, next_offset = ReadStatus.BEFORE_START, start
+    else:
+        status, next_offset = ReadStatus.BEYOND_END, end
+    return ReadResult(status=status, next_offset=next_offset, start=start, end=end)

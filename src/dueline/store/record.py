@@ -1,0 +1,309 @@
+"""One record of a log: RocketMQ's layout, encoded, decoded and checked one at a time.
+
+    0         4      8        12       16    20           28             36       40       48
+    | total   | magic| bodyCRC| queueId| flag| queueOffset| position     | sysFlag| bornMs | bornHost … |
+    56        64           72              76                 84       88
+    | storeMs | storeHost  | reconsumeTimes| mark             | bodySize| body | topicSize(1) topic |
+    | propertiesSize(2) properties |
+
+All numbers are big-endian. Hosts have 4 + 4 bytes, or 16 + 4 where sysFlag says IPv6 (the positions above
+are IPv4's). RocketMQ calls the field at 76 "preparedTransactionOffset"; we keep a *mark* in it:
+
+    bit 62      the record has a mark (it was written by Dueline)
+    bit 61      it is a delayed message: the number is its acceptance number ("seq", the origin)
+    bit 60      it is a member of an atomic group, void without the group's end
+    bits 44-59  check: 16 bits over what bodyCRC does not cover
+    bits 0-43   a number: seq, or the position of the half message that this one commits
+
+bodyCRC covers the body alone. The check covers every other byte but queueOffset (known to the consume
+queue, written late) and position (compared with where the record is found). So a flipped bit anywhere in a
+record is noticed. Records without a mark are foreign and only their CRC is checked.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, Protocol
+from zlib import crc32
+
+from dueline.errors import CorruptRecord
+from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
+
+__all__ = [
+    "BLANK_MAGIC",
+    "GAP_MAGIC",
+    "HEADER_SIZE",
+    "MAGIC",
+    "MARK_DELAYED",
+    "MARK_GROUP",
+    "MARK_NUMBER_MASK",
+    "MARK_PRESENT",
+    "RECORD_SIZE_MIN",
+    "Record",
+    "decode",
+    "fold",
+    "seal",
+    "tail_check",
+]
+
+MAGIC: Final = 0xDAA320A7
+MAGIC_LONG_TOPIC: Final = 0xDAA320AB
+BLANK_MAGIC: Final = 0xCBD43194
+GAP_MAGIC: Final = 0xD0E11A9E
+HEADER_SIZE: Final = 88
+RECORD_SIZE_MIN: Final = HEADER_SIZE + 3
+RECORD_SIZE_MAX: Final = 64 * 1024 * 1024
+HOST_V6_EXTRA: Final = 12
+
+MARK_PRESENT: Final = 1 << 62
+MARK_DELAYED: Final = 1 << 61
+MARK_GROUP: Final = 1 << 60
+MARK_CHECK_SHIFT: Final = 44
+MARK_CHECK_MASK: Final = 0xFFFF << MARK_CHECK_SHIFT
+MARK_NUMBER_MASK: Final = (1 << MARK_CHECK_SHIFT) - 1
+
+QUEUE_OFFSET_AT: Final = 20
+POSITION_AT: Final = 28
+STORE_MS_AT: Final = 56
+MARK_AT: Final = 76
+
+_FIRST: Final = struct.Struct(">IIIiiqqiq")
+_MIDDLE: Final = struct.Struct(">q")
+_LAST: Final = struct.Struct(">iQI")
+_HEADER: Final = struct.Struct(">IIIiiqqiq8sq8siQI")
+_SIZE_MAGIC: Final = struct.Struct(">II")
+_MASK32: Final = 0xFFFFFFFF
+_MASK64: Final = 0xFFFFFFFFFFFFFFFF
+assert _HEADER.size == HEADER_SIZE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A decoded record; `size_bytes` and `position` say where it stood."""
+
+    queue_id: int
+    flag: int
+    queue_offset: int
+    position: int
+    sys_flag: int
+    born_ms: int
+    born_host: bytes
+    store_ms: int
+    store_host: bytes
+    reconsume_times: int
+    mark: int
+    body: bytes
+    topic: bytes
+    properties: bytes
+    magic: int = MAGIC
+
+    @property
+    def size_bytes(self) -> int:
+        extra = len(self.born_host) + len(self.store_host) - 16
+        topic_size_bytes = 1 if self.magic == MAGIC else 2
+        return (
+            HEADER_SIZE + extra + len(self.body) + topic_size_bytes + len(self.topic) + 2
+        ) + len(self.properties)
+
+    @property
+    def seq(self) -> int | None:
+        """The acceptance number of a delayed message, or None."""
+        return self.mark & MARK_NUMBER_MASK if is_delayed(self.mark) else None
+
+    @property
+    def prepared_position(self) -> int:
+        """The half message that this record commits, as RocketMQ means the field."""
+        if is_delayed(self.mark):
+            return 0
+        return self.mark & MARK_NUMBER_MASK if self.mark & MARK_PRESENT else self.mark
+
+    def encode(self) -> bytes:
+        """The record's bytes with the mark as it is; see `seal` for making its check."""
+        first = _FIRST.pack(
+            self.size_bytes,
+            self.magic,
+            body_crc(self.body),
+            self.queue_id,
+            self.flag,
+            self.queue_offset,
+            self.position,
+            self.sys_flag,
+            self.born_ms,
+        )
+        last = _LAST.pack(self.reconsume_times, self.mark & _MASK64, len(self.body))
+        topic_size = len(self.topic).to_bytes(1 if self.magic == MAGIC else 2, "big")
+        return b"".join(
+            (
+                first,
+                self.born_host,
+                _MIDDLE.pack(self.store_ms),
+                self.store_host,
+                last,
+                self.body,
+                topic_size,
+                self.topic,
+                len(self.properties).to_bytes(2, "big"),
+                self.properties,
+            )
+        )
+
+
+class LogLike(Protocol):
+    """Anything that records can be read from by position."""
+
+    def read(self, position: int, size: int) -> memoryview: ...
+
+
+def is_delayed(mark: int) -> bool:
+    """Does the mark say that its number is an acceptance number?"""
+    return mark & (MARK_PRESENT | MARK_DELAYED) == MARK_PRESENT | MARK_DELAYED
+
+
+def body_crc(body: bytes | memoryview) -> int:
+    """CRC-32 of a body with the sign bit cleared, as RocketMQ keeps it; 0 for an empty one."""
+    return crc32(body) & 0x7FFFFFFF
+
+
+def decode(data: bytes | memoryview, *, position: int | None = None, path: str = "") -> Record:
+    """Decode and check the record at the start of `data`.
+
+    Args:
+        position: where the record stands; its position field must say the same. None: not compared.
+
+    Raises:
+        CorruptRecord: anything that does not add up.
+    """
+    view = memoryview(data)
+    where = -1 if position is None else position
+    if len(view) < RECORD_SIZE_MIN:
+        raise _corrupt(path, where, f"expected at least {RECORD_SIZE_MIN} bytes, found {len(view)}")
+    size, magic = _SIZE_MAGIC.unpack_from(view)
+    if magic not in (MAGIC, MAGIC_LONG_TOPIC):
+        raise _corrupt(path, where, f"expected magic {MAGIC:#010x}, found {magic:#010x}")
+    if not RECORD_SIZE_MIN <= size <= len(view):
+        raise _corrupt(path, where, f"expected at most {len(view)} bytes, found size {size}")
+    record, crc = _decode_fields(view[:size], size, magic, path, where)
+    if position is not None and record.position != position:
+        raise _corrupt(path, where, f"expected its position here, found {record.position}")
+    if crc != body_crc(record.body):
+        raise _corrupt(
+            path, where, f"body CRC: expected {crc:#x}, found {body_crc(record.body):#x}"
+        )
+    if record.mark & MARK_PRESENT and _check_of(record, crc) != record.mark & MARK_CHECK_MASK:
+        raise _corrupt(path, where, "check over header, topic and properties does not match")
+    return record
+
+
+def _decode_fields(
+    view: memoryview, size: int, magic: int, path: str, where: int
+) -> tuple[Record, int]:
+    _, _, crc, queue_id, flag, queue_offset, own_position, sys_flag, born_ms = _FIRST.unpack_from(
+        view
+    )
+    born_size = 20 if sys_flag & SYS_BORN_HOST_V6 else 8
+    store_size = 20 if sys_flag & SYS_STORE_HOST_V6 else 8
+    at = _FIRST.size
+    born_host = bytes(view[at : at + born_size])
+    at += born_size
+    topic_size_bytes = 1 if magic == MAGIC else 2
+    body_at = at + 8 + store_size + _LAST.size
+    if body_at + topic_size_bytes + 2 > size:
+        raise _corrupt(path, where, f"expected room for its hosts, found size {size}")
+    (store_ms,) = _MIDDLE.unpack_from(view, at)
+    store_host = bytes(view[at + 8 : at + 8 + store_size])
+    reconsume_times, mark, body_size = _LAST.unpack_from(view, at + 8 + store_size)
+    topic_at = body_at + body_size + topic_size_bytes
+    if topic_at + 2 > size:
+        raise _corrupt(path, where, f"expected a body within {size} bytes, found {body_size}")
+    topic_size = int.from_bytes(view[topic_at - topic_size_bytes : topic_at], "big")
+    properties_at = topic_at + topic_size + 2
+    properties_size = int.from_bytes(view[properties_at - 2 : properties_at], "big")
+    if properties_at + properties_size != size:
+        raise _corrupt(
+            path,
+            where,
+            f"expected fields that fill {size}, found {properties_at + properties_size}",
+        )
+    record = Record(
+        queue_id=queue_id,
+        flag=flag,
+        queue_offset=queue_offset,
+        position=own_position,
+        sys_flag=sys_flag,
+        born_ms=born_ms,
+        born_host=born_host,
+        store_ms=store_ms,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        mark=mark,
+        body=bytes(view[body_at : body_at + body_size]),
+        topic=bytes(view[topic_at : topic_at + topic_size]),
+        properties=bytes(view[properties_at:]),
+        magic=magic,
+    )
+    return record, crc
+
+
+def seal(record: Record) -> bytes:
+    """Encode a record whose mark's check is made to match; the mark's flags and number stay."""
+    mark = record.mark & ~MARK_CHECK_MASK | MARK_PRESENT
+    unchecked = replace(record, mark=mark)
+    return replace(record, mark=mark | _check_of(unchecked, body_crc(record.body))).encode()
+
+
+def tail_check(tail: bytes | memoryview) -> int:
+    """16 bits over topic and properties with their sizes: a CRC-32, folded.
+
+    The fold was chosen so that no single flipped bit within 40,000 bytes goes unseen.
+    """
+    crc = crc32(tail)
+    return (crc ^ crc >> 5 ^ crc >> 8) & 0xFFFF
+
+
+def fold(value: int) -> int:
+    """XOR of the four 16-bit words of a 64-bit number: any one flipped bit flips one bit of it."""
+    value ^= value >> 32
+    value ^= value >> 16
+    return value & 0xFFFF
+
+
+@lru_cache(maxsize=65_536)
+def host_words(host: bytes) -> int:
+    """A packed host as one 64-bit XOR of its 32-bit words, for the check."""
+    words = struct.unpack(f">{len(host) // 4}I", host)
+    result = 0
+    for word in words:
+        result ^= word
+    return result
+
+
+def _check_of(record: Record, crc: int) -> int:
+    """The check bits, at their place in the mark."""
+    words = (
+        record.size_bytes
+        ^ record.magic
+        ^ crc
+        ^ (record.queue_id & _MASK32)
+        ^ (record.flag & _MASK32)
+        ^ (record.sys_flag & _MASK32)
+        ^ (record.born_ms & _MASK64)
+        ^ host_words(record.born_host)
+        ^ (record.store_ms & _MASK64)
+        ^ host_words(record.store_host)
+        ^ (record.reconsume_times & _MASK32)
+        ^ (record.mark & ~MARK_CHECK_MASK & _MASK64)
+        ^ len(record.body)
+    )
+    topic_size = len(record.topic).to_bytes(1 if record.magic == MAGIC else 2, "big")
+    tail = b"".join(
+        (topic_size, record.topic, len(record.properties).to_bytes(2, "big"), record.properties)
+    )
+    return (fold(words) ^ tail_check(tail)) << MARK_CHECK_SHIFT
+
+
+def _corrupt(path: str, position: int, reason: str) -> CorruptRecord:
+    return CorruptRecord(
+        f"record at {position} of {path or 'the log'}: {reason}", path=path, position=position
+    )

@@ -1,0 +1,455 @@
+"""Opening a store: the one repair path, after a clean stop and after any crash alike.
+
+1. Read the checkpoint (one of two copies); without one, start from the logs' beginning.
+2. Walk the tail of both logs, check every record, and cut what is torn: bytes after the last sound
+   record, and a last group without its end. A damaged record in the middle is reported and passed over.
+3. Delay log: units of the tail go into the open run; control records mark numbers cancelled.
+4. Commit log: delivered origins are marked; records that had been visible are indexed again, in the same
+   order and so at the same offsets; the rest waits at the gate.
+5. The clock's floor becomes the latest time that the store has shown to anybody.
+
+Derived files that are damaged or missing (runs, index, queues) are rebuilt from the logs.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dueline.errors import CorruptRecord
+from dueline.message import CONTROL_TOPIC, SYS_COMMIT, SYS_TRANSACTION_MASK
+from dueline.store import checkpoint as checkpoints
+from dueline.store import control, kernels, properties
+from dueline.store import record as records
+from dueline.store import states as state_files
+from dueline.store.checkpoint import Checkpoint
+from dueline.store.control import Control
+from dueline.store.core import Core
+from dueline.store.gate import GateRows
+from dueline.store.kernels import Int64s
+from dueline.store.log import Log
+from dueline.store.maintenance import checkpoint_path, states_path
+from dueline.store.record import (
+    HEADER_SIZE,
+    HOST_V6_EXTRA,
+    MARK_DELAYED,
+    MARK_GROUP,
+    MARK_NUMBER_MASK,
+    MARK_PRESENT,
+)
+from dueline.store.run import OpenRun, Units
+from dueline.store.scan import Damage, Scan, scan
+from dueline.store.states import CANCELLED, DELIVERED, DROPPED, PENDING, States
+
+__all__ = ["Report", "recover"]
+
+_log = logging.getLogger(__name__)
+_CONTROL: bytes = CONTROL_TOPIC.encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What recovery found and did."""
+
+    delay_records: int = 0
+    commit_records: int = 0
+    cut_bytes: int = 0
+    damage: list[tuple[str, Damage]] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
+
+
+def recover(core: Core) -> tuple[Report, Checkpoint]:
+    """Bring a store's memory in line with its logs; nothing else may use it meanwhile."""
+    return _Recovery(core).run()
+
+
+class _Recovery:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._damage: list[tuple[str, Damage]] = []
+        self._rebuilt: list[str] = []
+        self._cut_bytes = 0
+
+    def run(self) -> tuple[Report, Checkpoint]:
+        core = self._core
+        start = self._load_checkpoint()
+        start = self._load_derived(start)
+        delay = self._tail(core.delay, start.delay_position, "delay log")
+        commit = self._tail(core.commit, start.commit_position, "commit log")
+        self._replay_delay(delay)
+        rows = self._replay_commit(commit)
+        self._index(rows, start)
+        self._note_levels()
+        report = Report(
+            delay_records=len(delay.positions),
+            commit_records=len(commit.positions),
+            cut_bytes=self._cut_bytes,
+            damage=self._damage,
+            rebuilt=self._rebuilt,
+        )
+        for name, damage in self._damage:
+            _log.warning(
+                "%s: damaged bytes %d to %d: %s", name, damage.start, damage.end, damage.reason
+            )
+        return report, start
+
+    # Loading
+
+    def _load_checkpoint(self) -> Checkpoint:
+        path = checkpoint_path(self._core.path)
+        for copy in (path, state_files.mirror_of(path)):
+            try:
+                return checkpoints.load(self._core.files, copy)
+            except FileNotFoundError:
+                continue
+            except CorruptRecord as error:
+                self._rebuilt.append(error.message)
+        return Checkpoint(
+            delay_position=self._core.delay.start, commit_position=self._core.commit.start
+        )
+
+    def _load_derived(self, start: Checkpoint) -> Checkpoint:
+        """Open what the checkpoint names; whatever is damaged makes the logs be read from further
+        back instead."""
+        core = self._core
+        core.clock.raise_floor(start.clock_ms)
+        core.next_seq = start.next_seq
+        core.delay_queues = dict(start.delay_queues)
+        core.segments = {int(base): list(seqs) for base, seqs in start.segments.items()}
+        core.levels_history = [(int(position), str(text)) for position, text in start.levels]
+        start = self._load_states(start)
+        try:
+            core.timeline.load(start.runs, start.delay_position)
+            core.delay_keys.load(start.delay_keys, start.delay_position)
+        except CorruptRecord as error:
+            self._rebuilt.append(error.message)
+            core.timeline.runs = []
+            core.timeline.open = OpenRun(core.timeline.states.base, core.delay.start)
+            core.delay_keys.reset(core.delay.start)
+            core.segments = {}
+            start = replace(start, delay_position=core.delay.start)
+        try:
+            core.commit_keys.load(start.commit_keys, start.commit_keys_end)
+        except CorruptRecord as error:
+            self._rebuilt.append(error.message)
+            core.commit_keys.reset(core.commit.start)
+            start = replace(start, commit_position=core.commit.start)
+        if start.commit_position <= core.commit.start:
+            # Everything is read again, so the queues are made anew too.
+            start = replace(start, queues={}, index_ms=0, commit_end=0)
+        core.queues.restore(start.queues)
+        core.index_ms = start.index_ms
+        return start
+
+    def _load_states(self, start: Checkpoint) -> Checkpoint:
+        core = self._core
+        path = states_path(core.path)
+        for copy in (path, state_files.mirror_of(path)):
+            try:
+                states, _ = state_files.load(core.files, copy)
+            except FileNotFoundError:
+                continue
+            except CorruptRecord as error:
+                self._rebuilt.append(error.message)
+                continue
+            core.timeline.states = states
+            return start
+        core.timeline.states = States(0)
+        if start.next_seq == 0:
+            return start
+        self._rebuilt.append(f"{path}: no sound copy")
+        return replace(
+            start,
+            runs=[],
+            delay_keys=[],
+            delay_position=core.delay.start,
+            commit_position=core.commit.start,
+        )
+
+    # The logs' tails
+
+    def _tail(self, log: Log, start: int, name: str) -> Scan:
+        """Walk a log from `start`, cut what is torn, and set its end."""
+        found = scan(log, max(start, log.start), log.bases)
+        end = max(found.end, start)
+        found, end = _without_open_group(log, found, end)
+        sound_end = int(found.positions[-1] + found.sizes[-1]) if len(found.positions) else end
+        inner = [damage for damage in found.damage if damage.start < sound_end]
+        self._damage += [(name, damage) for damage in inner]
+        end = self._end_of(log, found, start)
+        written = max((base + log.segment(base).data_end(0) for base in log.bases), default=end)
+        log.cut(end)
+        self._cut_bytes += max(0, min(written, found.end) - end)
+        return replace(found, damage=inner, end=end)
+
+    def _end_of(self, log: Log, found: Scan, start: int) -> int:
+        """Where the next record goes: behind the last sound one, or where the walk began."""
+        last = int(found.positions[-1] + found.sizes[-1]) if len(found.positions) else start
+        base = log.base_of(last)
+        blank = last - base + 8 <= log.segment_size_bytes and base in log.bases
+        if blank and log.read(last, 8)[4:8] == records.BLANK_MAGIC.to_bytes(4, "big"):
+            following = base + log.segment_size_bytes
+            if following in log.bases:
+                return following
+        return max(last, log.start)
+
+    # Replaying
+
+    def _replay_delay(self, found: Scan) -> None:
+        core = self._core
+        for rows, batch in found.batches(core.delay):
+            columns = _Columns(batch)
+            self._apply_controls(columns, delay=True)
+            chosen = np.flatnonzero(columns.is_delayed)
+            if not len(chosen):
+                continue
+            positions = found.positions[rows][chosen]
+            columns = _Columns(batch.take(pa.array(chosen)))
+            self._add_units(columns, positions, found.sizes[rows][chosen])
+        core.timeline.open.position_end = core.delay.end
+        core.delay_keys.position_end = core.delay.end
+        core.next_seq = max(core.next_seq, core.timeline.end)
+
+    def _add_units(self, columns: _Columns, positions: Int64s, sizes: np.ndarray) -> None:  # type: ignore[type-arg]
+        core = self._core
+        seqs = columns.number
+        if core.timeline.states.end == 0 and not core.timeline.runs and len(seqs):
+            core.timeline.states = States(int(seqs[0]))
+            core.timeline.open = OpenRun(int(seqs[0]), core.delay.start)
+        core.clock.raise_floor(int(columns.headers["store_ms"].max()))
+        topics = properties.values(columns.texts, "REAL_TOPIC")
+        topic_names = [_text(value) for value in topics.to_pylist()]
+        queue_ids = properties.values(columns.texts, "REAL_QID").to_pylist()
+        units = Units(
+            due_ms=self._dues(columns, positions),
+            seq=seqs,
+            position=positions,
+            size=sizes.astype(np.int32),
+            topic=np.array(
+                [core.timeline.topics.number_of(name) for name in topic_names], dtype=np.int32
+            ),
+            queue_id=np.array([_number(value, 0) for value in queue_ids], dtype=np.int32),
+        )
+        fresh = np.flatnonzero(units.seq >= core.timeline.open.end)
+        for first, row in _segment_starts(positions, core.delay.segment_size_bytes):
+            core.note_segments(positions[row : row + first], int(seqs[row]))
+        core.timeline.add(
+            units.take(fresh), end=int(seqs.max()) + 1, position_end=int(positions[-1]) + 1
+        )
+        self._count_delay_queues(columns)
+        hashes, owners = columns.key_hashes()
+        core.delay_keys.add(hashes, positions[owners], position_end=int(positions[-1]) + 1)
+
+    def _dues(self, columns: _Columns, positions: Int64s) -> Int64s:
+        core = self._core
+        timer = properties.values(columns.texts, "TIMER_OUT_MS").to_pylist()
+        level = properties.values(columns.texts, "DELAY").to_pylist()
+        store_ms = columns.headers["store_ms"].tolist()
+        dues = []
+        for row, position in enumerate(positions.tolist()):
+            if timer[row] is not None:
+                dues.append(max(_number(timer[row], 0), 0))
+            else:
+                delay_ms = core.levels_at(position).delay_ms(max(_number(level[row], 1), 1))
+                dues.append(store_ms[row] + delay_ms)
+        return np.array(dues, dtype=np.int64)
+
+    def _count_delay_queues(self, columns: _Columns) -> None:
+        """Go on counting queue offsets of the delay topics where the log left off."""
+        names = columns.topics.to_pylist()
+        pairs = zip(
+            names,
+            columns.headers["queue_id"].tolist(),
+            columns.headers["queue_offset"].tolist(),
+            strict=True,
+        )
+        for topic, queue_id, offset in pairs:
+            name = f"{topic.decode()}/{queue_id}"
+            known = self._core.delay_queues.get(name, 0)
+            self._core.delay_queues[name] = max(known, offset + 1)
+
+    def _apply_controls(self, columns: _Columns, *, delay: bool) -> None:
+        timeline = self._core.timeline
+        for entry in columns.controls():
+            if delay:
+                timeline.mark(entry.numbers, CANCELLED)
+            else:
+                pending = entry.numbers[timeline.states.of(entry.numbers) == PENDING]
+                timeline.mark(pending, DROPPED)
+
+    def _replay_commit(self, found: Scan) -> GateRows:
+        """Mark origins and collect every record of the tail as a row to be indexed."""
+        core = self._core
+        parts = []
+        for rows, batch in found.batches(core.commit):
+            columns = _Columns(batch)
+            self._apply_controls(columns, delay=False)
+            origin = np.where(columns.is_delayed, columns.number, -1)
+            delivered = origin[origin >= 0]
+            pending = delivered[core.timeline.states.of(delivered) == PENDING]
+            core.timeline.mark(pending, DELIVERED)
+            cancelled = core.timeline.states.of(np.maximum(origin, 0)) == CANCELLED
+            kind = columns.headers["sys_flag"] & SYS_TRANSACTION_MASK
+            indexed = np.isin(kind, (0, SYS_COMMIT)) & ~((origin >= 0) & cancelled)
+            positions = found.positions[rows]
+            hashes, owners = columns.key_hashes()
+            core.commit_keys.add(hashes, positions[owners], position_end=int(positions[-1]) + 1)
+            chosen = np.flatnonzero(indexed)
+            parts.append(self._gate_rows(columns, chosen, positions, found.sizes[rows], origin))
+        core.commit_keys.position_end = core.commit.end
+        return GateRows.concat(parts) if parts else _no_rows()
+
+    def _gate_rows(
+        self,
+        columns: _Columns,
+        chosen: Int64s,
+        positions: Int64s,
+        sizes: np.ndarray,  # type: ignore[type-arg]
+        origin: Int64s,
+    ) -> GateRows:
+        core = self._core
+        topics = columns.topics.take(pa.array(chosen)).to_pylist()
+        queue_ids = columns.headers["queue_id"][chosen].tolist()
+        numbers = [
+            core.queues.number_of(_text(topic), queue_id)
+            for topic, queue_id in zip(topics, queue_ids, strict=True)
+        ]
+        tags = properties.values(columns.texts.take(pa.array(chosen)), "TAGS")
+        return GateRows(
+            visible_ms=columns.headers["store_ms"][chosen].astype(np.int64),
+            position=positions[chosen],
+            size=sizes[chosen].astype(np.int32),
+            tags_code=properties.tags_codes(tags),
+            queue=np.array(numbers, dtype=np.int64),
+            origin=origin[chosen],
+        )
+
+    def _index(self, rows: GateRows, start: Checkpoint) -> None:
+        """Index again what had been visible; let the rest wait at the gate."""
+        core = self._core
+        known = (rows.visible_ms <= start.index_ms) & (rows.position < start.commit_end)
+        rows = rows.take(np.flatnonzero(~known))
+        ordinary = rows.visible_ms[rows.origin < 0]
+        floor_ms = max(int(ordinary.max(initial=0)), self._shown_ms(), start.index_ms)
+        core.clock.raise_floor(floor_ms)
+        core.gate.add(rows)
+        core.open_gate(floor_ms)
+        for queue in core.queues:
+            queue.clear_beyond()
+
+    def _shown_ms(self) -> int:
+        """The latest store time among records that stand in a queue's file beyond the checkpoint:
+        a consumer may have seen them, so they must stay where they are."""
+        core = self._core
+        latest = 0
+        for queue in core.queues:
+            units = queue.written_beyond(queue.end)
+            positions = units["position"]
+            positions = positions[(positions >= core.commit.start) & (positions < core.commit.end)]
+            for position in positions[-1:].tolist():
+                head = core.commit.read(position, 76)
+                at = 68 if int.from_bytes(head[36:40], "big") & 0x10 else 56
+                latest = max(latest, int.from_bytes(head[at : at + 8], "big"))
+        return latest
+
+    def _note_levels(self) -> None:
+        core = self._core
+        text = str(core.rules.levels)
+        if not core.levels_history or core.levels_history[-1][1] != text:
+            core.levels_history.append((core.delay.end, text))
+
+
+class _Columns:
+    """The fields of a batch of sound records that recovery needs."""
+
+    def __init__(self, batch: pa.BinaryArray) -> None:
+        self._batch = batch
+        data, offsets = kernels.buffer_of(batch)
+        starts, ends = offsets[:-1], offsets[1:]
+        self.headers = kernels.headers(data, starts)
+        wide = self.headers["sys_flag"] >> 4 & 3
+        extra = HOST_V6_EXTRA * ((wide & 1) + (wide >> 1)).astype(np.int64)
+        topic_at = starts + HEADER_SIZE + extra + self.headers["body_size"].astype(np.int64) + 1
+        topic_size = data[topic_at - 1].astype(np.int64)
+        self.topics = kernels.slices(data, topic_at, topic_size)
+        text_at = topic_at + topic_size + 2
+        self.texts = kernels.slices(data, text_at, ends - text_at)
+        marks = self.headers["mark"].astype(np.uint64)
+        flags = np.uint64(MARK_PRESENT | MARK_DELAYED)
+        self.is_delayed = marks & flags == flags
+        self.number: Int64s = (marks & np.uint64(MARK_NUMBER_MASK)).astype(np.int64)
+
+    def controls(self) -> list[Control]:
+        rows = np.flatnonzero(pc.equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))
+        return [control.decode(records.decode(self._batch[row].as_py())) for row in rows.tolist()]
+
+    def key_hashes(self) -> tuple[np.ndarray, Int64s]:  # type: ignore[type-arg]
+        real = np.flatnonzero(pc.not_equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))
+        texts = self.texts.take(pa.array(real))
+        lists = properties.key_hashes(
+            properties.values(texts, "UNIQ_KEY"), properties.values(texts, "KEYS")
+        )
+        lengths = np.diff(np.asarray(lists.offsets, dtype=np.int64))
+        return lists.flatten().to_numpy(), np.repeat(real, lengths)
+
+
+def _without_open_group(log: Log, found: Scan, end: int) -> tuple[Scan, int]:
+    """Leave out a last group that has no end, or an end but not all of its records."""
+    keep = len(found.positions)
+    members = 0
+    for row in range(len(found.positions) - 1, -1, -1):
+        record = records.decode(
+            log.read(int(found.positions[row]), int(found.sizes[row])),
+            position=int(found.positions[row]),
+        )
+        if record.mark & (MARK_PRESENT | MARK_GROUP) == MARK_PRESENT | MARK_GROUP:
+            keep = row
+            members += 1
+            continue
+        if members == 0 and control.is_control(record):
+            entry = control.decode(record)
+            first = int(np.searchsorted(found.positions, entry.start))
+            if entry.kind == control.END and row - first < entry.count:
+                keep = first
+        break
+    if keep == len(found.positions):
+        return found, end
+    positions, sizes = found.positions[:keep], found.sizes[:keep]
+    end = int(positions[-1] + sizes[-1]) if keep else int(found.positions[0])
+    return replace(found, positions=positions, sizes=sizes, end=found.end), end
+
+
+def _segment_starts(positions: Int64s, segment_size_bytes: int) -> list[tuple[int, int]]:
+    """(row count, first row) of each segment's stretch of positions."""
+    bases = positions // segment_size_bytes
+    cuts = [0, *(np.flatnonzero(np.diff(bases)) + 1).tolist(), len(positions)]
+    return [
+        (stop - start, start) for start, stop in zip(cuts, cuts[1:], strict=False) if stop > start
+    ]
+
+
+def _no_rows() -> GateRows:
+    empty = np.empty(0, dtype=np.int64)
+    return GateRows(
+        visible_ms=empty,
+        position=empty,
+        size=empty.astype(np.int32),
+        tags_code=empty,
+        queue=empty,
+        origin=empty,
+    )
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode("utf-8", "replace")
+
+
+def _number(value: bytes | None, default: int) -> int:
+    try:
+        return default if value is None else int(value)
+    except ValueError:
+        return default

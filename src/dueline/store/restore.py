@@ -1,0 +1,281 @@
+"""From the delay log back to what the producer meant: windows in, messages or deliveries out.
+
+    deliveries(window)            the short way: raw records become commit-log records by patching
+    messages(window)              the same rows with every field as a column, for a user's transform
+    encode_deliveries(messages)   rows that a transform may have changed, as commit-log records
+    damaged(window)               which rows fail a check and must go to the dead-letter topic
+
+A delivered record has the body, properties, born time and host of the delayed one, the real topic and
+queue, and the origin in its mark. Position, queue offset and store time are the broker's to fill in: until
+then the store time is the due time, and the check is made for that. Pure functions on Arrow batches; they
+run in Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dueline.errors import InvalidRequest
+from dueline.message import TOPIC_SIZE_MAX, pack_host
+from dueline.store import kernels, properties, stamp
+from dueline.store.kernels import HEADER_DTYPE, Int64s
+from dueline.store.record import (
+    HEADER_SIZE,
+    HOST_V6_EXTRA,
+    MAGIC,
+    MARK_AT,
+    MARK_CHECK_SHIFT,
+    MARK_DELAYED,
+    MARK_GROUP,
+    MARK_PRESENT,
+)
+from dueline.store.schema import DELIVERY_SCHEMA, MESSAGE_SCHEMA
+
+__all__ = ["damaged", "deliveries", "encode_deliveries", "messages"]
+
+_MARK: Final = MARK_PRESENT | MARK_DELAYED | MARK_GROUP
+_HOST_SIZE: Final = 8
+_NO_HOST: Final = pack_host("0.0.0.0", 0)
+
+
+class _Fields:
+    """Where the variable parts of a batch of records are."""
+
+    def __init__(self, records: pa.BinaryArray) -> None:
+        self.data, offsets = kernels.buffer_of(records)
+        self.starts, self.ends = offsets[:-1], offsets[1:]
+        self.headers = kernels.headers(self.data, self.starts)
+        sys_flag = self.headers["sys_flag"]
+        extra = HOST_V6_EXTRA * ((sys_flag >> 4 & 1) + (sys_flag >> 5 & 1)).astype(np.int64)
+        self.wide = extra > 0
+        self.body_at = self.starts + HEADER_SIZE + extra
+        self.body_size = self.headers["body_size"].astype(np.int64)
+        self.topic_at = self.body_at + self.body_size + 1
+        self.topic_size = self.data[self.topic_at - 1].astype(np.int64)
+        self.properties_at = self.topic_at + self.topic_size + 2
+
+    def bodies(self) -> pa.BinaryArray:
+        return kernels.slices(self.data, self.body_at, self.body_size)
+
+    def properties(self) -> pa.BinaryArray:
+        return kernels.slices(self.data, self.properties_at, self.ends - self.properties_at)
+
+    def born_hosts(self) -> pa.BinaryArray:
+        size = _HOST_SIZE + HOST_V6_EXTRA * (self.headers["sys_flag"] >> 4 & 1).astype(np.int64)
+        return kernels.slices(self.data, self.starts + 48, size)
+
+
+def damaged(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """True for rows whose record does not pass every check; the others can be restored."""
+    records = window.column("record")
+    data, offsets = kernels.buffer_of(records)
+    starts, ends = offsets[:-1], offsets[1:]
+    bad = ends - starts < HEADER_SIZE + 3
+    good = np.flatnonzero(~bad)
+    headers = kernels.headers(data, starts[good])
+    sound = (headers["magic"] == MAGIC) & (headers["size"] == ends[good] - starts[good])
+    extra = HOST_V6_EXTRA * ((headers["sys_flag"] >> 4 & 1) + (headers["sys_flag"] >> 5 & 1))
+    body_at = starts[good] + HEADER_SIZE + extra
+    tail_at = body_at + headers["body_size"].astype(np.int64)
+    sound &= tail_at + 3 <= ends[good]
+    bad[good[~sound]] = True
+    good, headers = good[sound], headers[sound]
+    body_at, tail_at = body_at[sound], tail_at[sound]
+    crcs = kernels.body_crcs(data, body_at, tail_at)
+    checks = stamp.checks_of(data, starts[good], ends[good], headers)
+    marks = headers["mark"].astype(np.uint64)
+    found = (marks >> np.uint64(MARK_CHECK_SHIFT)).astype(np.uint16)
+    marked = marks & np.uint64(MARK_PRESENT) != 0
+    bad[good] = (headers["crc"] != crcs) | (marked & (found != checks))
+    return bad
+
+
+def deliveries(window: pa.RecordBatch) -> pa.RecordBatch:
+    """DELIVERY rows of sound WINDOW rows, by patching their bytes."""
+    fields = _Fields(window.column("record"))
+    texts = fields.properties()
+    topics = window.column("topic").cast(pa.binary())
+    topic_size = pc.binary_length(topics).to_numpy().astype(np.int64)
+    if len(topic_size) and int(topic_size.max()) > TOPIC_SIZE_MAX:
+        raise InvalidRequest(f"topic: expected at most {TOPIC_SIZE_MAX} bytes, found a longer one")
+    headers = fields.headers.copy()
+    headers["queue_id"] = window.column("queue_id").to_numpy()
+    headers["size"] = fields.ends - fields.starts + topic_size - fields.topic_size
+    raw = headers.view(np.uint8).reshape(len(headers), HEADER_SIZE)
+    tail = _tail(topics, topic_size, texts)
+    middles = kernels.slices(
+        fields.data, fields.starts + 40, fields.body_at - 16 - fields.starts - 40
+    )
+    ends = kernels.slices(
+        fields.data, fields.body_at - 4, fields.body_size + 4
+    )  # bodySize and body
+    # Everything but the queue id, the size, the mark and the tail is copied as it was.
+    last = kernels.fixed_rows(np.ascontiguousarray(raw[:, 72:84]))
+    first = kernels.fixed_rows(np.ascontiguousarray(raw[:, :40]))
+    records = kernels.join(first, middles, last, ends, tail)
+    return _finish(
+        records,
+        origin=window.column("origin").to_numpy(),
+        due_ms=window.column("due_ms").to_numpy(),
+        topic=window.column("topic"),
+        queue_id=window.column("queue_id"),
+        texts=texts,
+    )
+
+
+def messages(window: pa.RecordBatch) -> pa.RecordBatch:
+    """MESSAGE rows of sound WINDOW rows."""
+    fields = _Fields(window.column("record"))
+    headers = fields.headers
+    texts = fields.properties()
+
+    def integers(name: str, kind: Any) -> pa.Array:
+        return pa.array(headers[name].astype(kind))
+
+    columns = {
+        "origin": window.column("origin"),
+        "due_ms": window.column("due_ms"),
+        "topic": window.column("topic"),
+        "queue_id": window.column("queue_id"),
+        "body": fields.bodies(),
+        "tags": properties.text(properties.values(texts, "TAGS")),
+        "keys": properties.text(properties.values(texts, "KEYS")),
+        "properties": properties.split(texts),
+        "born_ms": integers("born_ms", np.int64),
+        "store_ms": integers("store_ms", np.int64),
+        "born_host": fields.born_hosts(),
+        "flag": integers("flag", np.int32),
+        "sys_flag": integers("sys_flag", np.int32),
+        "reconsume_times": integers("reconsume_times", np.int32),
+        "unique_id": properties.text(properties.values(texts, "UNIQ_KEY")),
+    }
+    return pa.RecordBatch.from_arrays(
+        [columns[name] for name in MESSAGE_SCHEMA.names], schema=MESSAGE_SCHEMA
+    )
+
+
+def encode_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """DELIVERY rows of MESSAGE rows, which a transform may have changed.
+
+    Raises:
+        InvalidRequest: a row that no record can hold, with its number and the reason.
+    """
+    count = batch.num_rows
+    texts = properties.merge(
+        count,
+        {
+            "UNIQ_KEY": batch.column("unique_id"),
+            "KEYS": batch.column("keys"),
+            "TAGS": batch.column("tags"),
+        },
+        batch.column("properties"),
+    )
+    topics = batch.column("topic").cast(pa.binary())
+    bodies = pc.fill_null(batch.column("body"), b"")
+    topic_size = pc.fill_null(pc.binary_length(topics), 0).to_numpy().astype(np.int64)
+    check_rows(topic_size, pc.binary_length(texts).to_numpy())
+    hosts = _sound_hosts(batch.column("born_host"))
+    wide = pc.binary_length(hosts).to_numpy() > _HOST_SIZE
+    body_data, body_offsets = kernels.buffer_of(bodies)
+    headers = np.zeros(count, dtype=HEADER_DTYPE)
+    for name in ("queue_id", "flag", "sys_flag", "born_ms", "reconsume_times"):
+        headers[name] = pc.fill_null(batch.column(name), 0).to_numpy()
+    headers["magic"] = MAGIC
+    headers["sys_flag"] = headers["sys_flag"] & ~0x30 | np.where(wide, 0x10, 0)
+    headers["body_size"] = np.diff(body_offsets)
+    headers["crc"] = kernels.body_crcs(body_data, body_offsets[:-1], body_offsets[1:])
+    tail = _tail(topics, topic_size, texts)
+    headers["size"] = (
+        HEADER_SIZE
+        + HOST_V6_EXTRA * wide
+        + np.diff(body_offsets)
+        + pc.binary_length(tail).to_numpy()
+    )
+    raw = headers.view(np.uint8).reshape(count, HEADER_SIZE)
+    records = kernels.join(
+        kernels.fixed_rows(raw[:, :48]), hosts, kernels.fixed_rows(raw[:, 56:]), bodies, tail
+    )
+    return _finish(
+        records,
+        origin=batch.column("origin").to_numpy(),
+        due_ms=batch.column("due_ms").to_numpy(),
+        topic=batch.column("topic"),
+        queue_id=batch.column("queue_id"),
+        texts=texts,
+    )
+
+
+def check_rows(topic_size: Int64s, properties_size: Int64s) -> None:
+    """Refuse rows with a topic or properties that no record can hold, naming the first."""
+    for name, sizes, low, high in (
+        ("topic", topic_size, 1, TOPIC_SIZE_MAX),
+        ("properties", properties_size, 0, 32_767),
+    ):
+        bad = np.flatnonzero((sizes < low) | (sizes > high))
+        if len(bad):
+            row = int(bad[0])
+            raise InvalidRequest(
+                f"row {row}: {name}: expected {low} to {high} bytes, found {int(sizes[row])}",
+                row=row,
+                field=name,
+            )
+
+
+def _sound_hosts(hosts: pa.Array) -> pa.BinaryArray:
+    sizes = pc.fill_null(pc.binary_length(hosts), 0)
+    good = pc.or_(pc.equal(sizes, 8), pc.equal(sizes, 20))
+    return pc.if_else(good, hosts, pa.scalar(_NO_HOST, pa.binary()))
+
+
+def _tail(topics: pa.BinaryArray, topic_size: Int64s, texts: pa.BinaryArray) -> pa.BinaryArray:
+    """Topic and properties with their sizes, as a record ends."""
+    sizes = kernels.fixed_rows(topic_size.astype(np.uint8))
+    text_size = pc.binary_length(texts).to_numpy().astype(">u2")
+    return kernels.join(sizes, topics, kernels.fixed_rows(text_size), texts)
+
+
+def _finish(  # noqa: PLR0913 - the columns of one schema, all keyword-only
+    records: pa.BinaryArray,
+    *,
+    origin: Int64s,
+    due_ms: Int64s,
+    topic: pa.Array,
+    queue_id: pa.Array,
+    texts: pa.BinaryArray,
+) -> pa.RecordBatch:
+    """Put due time, origin and check into the records' bytes, in place, and add what is indexed."""
+    data, offsets = kernels.buffer_of(records)
+    data = data.copy()
+    headers = kernels.headers(data, offsets[:-1])
+    headers["mark"] = (origin | _MARK).astype(np.uint64)
+    patched = headers.view(np.uint8).reshape(len(headers), HEADER_SIZE)
+    wide = headers["sys_flag"] >> 4 & 3
+    extra = HOST_V6_EXTRA * ((wide & 1) + (wide >> 1)).astype(np.int64)
+    stamp.scatter(data, offsets[:-1] + MARK_AT + extra, patched[:, MARK_AT : MARK_AT + 8])
+    zeros = np.zeros(len(origin), dtype=np.int64)
+    stamp.seal(data, offsets[:-1], offsets[1:])
+    stamp.restamp(data, offsets[:-1], positions=zeros, queue_offsets=zeros, store_ms=due_ms)
+    sealed = pa.Array.from_buffers(
+        pa.binary(), len(records), [None, records.buffers()[1], pa.py_buffer(data)]
+    )
+    hashes = properties.key_hashes(
+        properties.values(texts, "UNIQ_KEY"), properties.values(texts, "KEYS")
+    )
+    codes = properties.tags_codes(properties.values(texts, "TAGS"))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(origin),
+            pa.array(due_ms),
+            topic.cast(pa.string()),
+            queue_id.cast(pa.int32()),
+            pa.array(codes),
+            hashes,
+            sealed,
+        ],
+        schema=DELIVERY_SCHEMA,
+    )

@@ -1,0 +1,271 @@
+"""Runs: arrays of the timeline's units, one per delayed message.
+
+    due_ms (8)  seq (4, from the run's first)  position (8)  size (4)  topic (4)  queue_id (2)
+
+A unit says when a message is due, which one it is, where its record stands in the delay log, and for
+which topic and queue it is meant, so that counting and planning never read a record. The *open run*
+collects units in acceptance order, in memory. Sealed, it becomes a sorted *run*: a mapped file in order of
+(due time, acceptance). A run covers the acceptance numbers [first, end) and the log positions
+[position_start, position_end); units that are done may be missing from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.store.columns import ColumnFile, write_columns
+from dueline.store.corner import Corner, Key
+from dueline.store.files import Files
+from dueline.store.kernels import Int32s, Int64s
+from dueline.store.states import PENDING, States
+
+__all__ = ["OpenRun", "Run", "RunRange", "Units", "write_run"]
+
+_CURSOR_STEP: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Units:
+    """Rows of the timeline; `topic` is a number of the timeline's topic list."""
+
+    due_ms: Int64s
+    seq: Int64s
+    position: Int64s
+    size: Int32s
+    topic: Int32s
+    queue_id: Int32s
+
+    def __len__(self) -> int:
+        return len(self.due_ms)
+
+    def take(self, rows: Any) -> Units:
+        return Units(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    @staticmethod
+    def concat(parts: list[Units]) -> Units:
+        if len(parts) == 1:
+            return parts[0]
+        return Units(
+            **{
+                field.name: np.concatenate([getattr(part, field.name) for part in parts])
+                for field in fields(Units)
+            }
+        )
+
+    @staticmethod
+    def empty() -> Units:
+        return Units(
+            due_ms=np.empty(0, np.int64),
+            seq=np.empty(0, np.int64),
+            position=np.empty(0, np.int64),
+            size=np.empty(0, np.int32),
+            topic=np.empty(0, np.int32),
+            queue_id=np.empty(0, np.int32),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRange:
+    """What a run covers, half-open both ways."""
+
+    first: int
+    end: int
+    position_start: int
+    position_end: int
+
+
+class OpenRun:
+    """Units in acceptance order, in memory, in arrays that double when they are full."""
+
+    def __init__(self, first: int, position_start: int) -> None:
+        self.first: Final = first
+        self.end = first
+        self.position_start: Final = position_start
+        self.position_end = position_start
+        self._arrays = {field.name: getattr(Units.empty(), field.name) for field in fields(Units)}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, units: Units, *, end: int, position_end: int) -> None:
+        """Add units with numbers below `end`, from records before `position_end`."""
+        count = self._count + len(units)
+        for name, array in self._arrays.items():
+            if count > len(array):
+                grown = np.empty(max(count, 2 * len(array), 1024), dtype=array.dtype)
+                grown[: self._count] = array[: self._count]
+                self._arrays[name] = array = grown
+            array[self._count : count] = getattr(units, name)
+        self._count = count
+        self.end = max(self.end, end)
+        self.position_end = max(self.position_end, position_end)
+
+    @property
+    def range(self) -> RunRange:
+        return RunRange(
+            first=self.first,
+            end=self.end,
+            position_start=self.position_start,
+            position_end=self.position_end,
+        )
+
+    def units(self) -> Units:
+        return Units(**{name: array[: self._count] for name, array in self._arrays.items()})
+
+    def pending(self, states: States) -> Units:
+        units = self.units()
+        return units.take(np.flatnonzero(states.of(units.seq) == PENDING))
+
+    def inside(self, corner: Corner, states: States, *, after: Key | None, limit: int) -> Units:
+        """Pending units inside the corner and after a key, in due order, the first `limit`."""
+        units = self.units()
+        rows = np.flatnonzero(units.due_ms <= corner.due_ms)
+        if after is not None:
+            rows = rows[units.due_ms[rows] >= after[0]]
+        rows = rows[states.of(units.seq[rows]) == PENDING]
+        units = units.take(rows)
+        units = units.take(np.argsort(units.due_ms, kind="stable"))
+        return _bounded(units, corner, after).take(slice(0, limit))
+
+    def next_due_ms(self, states: States) -> int | None:
+        pending = self.pending(states)
+        return int(pending.due_ms.min()) if len(pending) else None
+
+    def scan(self, states: States) -> Iterator[Units]:
+        yield self.pending(states)
+
+    def close(self) -> None:
+        """Nothing is open; here so that both kinds of run can be closed alike."""
+
+
+class Run:
+    """A sealed run: mapped, sorted, never changed."""
+
+    def __init__(self, files: Files, path: Path, topics: TopicList) -> None:
+        self._file = ColumnFile(files, path)
+        self.path: Final = path
+        meta = self._file.meta
+        self.range: Final = RunRange(**meta["range"])
+        self._topic_numbers = np.array(
+            [topics.number_of(name) for name in meta["topics"]] or [0], dtype=np.int32
+        )
+        self._due: Int64s = self._file["due_ms"]
+        self._seq: npt.NDArray[np.uint32] = self._file["seq"]
+        self._cursor = 0
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def _take(self, rows: Any) -> Units:
+        return Units(
+            due_ms=self._due[rows],
+            seq=self._seq[rows].astype(np.int64) + self.range.first,
+            position=self._file["position"][rows],
+            size=self._file["size"][rows],
+            topic=self._topic_numbers[self._file["topic"][rows]],
+            queue_id=self._file["queue_id"][rows].astype(np.int32),
+        )
+
+    def _advance(self, states: States) -> None:
+        """Move the cursor past rows that are done for good."""
+        count = len(self._due)
+        while self._cursor < count:
+            seq = self._seq[self._cursor : self._cursor + _CURSOR_STEP].astype(np.int64)
+            pending = np.flatnonzero(states.of(seq + self.range.first) == PENDING)
+            if len(pending):
+                self._cursor += int(pending[0])
+                return
+            self._cursor += len(seq)
+
+    def inside(self, corner: Corner, states: States, *, after: Key | None, limit: int) -> Units:
+        """Pending units inside the corner and after a key, in due order, the first `limit`."""
+        self._advance(states)
+        start = self._cursor
+        if after is not None:
+            start = max(start, int(np.searchsorted(self._due, after[0], side="left")))
+        stop = int(np.searchsorted(self._due, corner.due_ms, side="right"))
+        parts: list[Units] = []
+        found = 0
+        step = max(limit, _CURSOR_STEP) if limit < stop - start else max(stop - start, 1)
+        while start < stop and found < limit:
+            seq = self._seq[start : min(start + step, stop)].astype(np.int64) + self.range.first
+            rows = start + np.flatnonzero(states.of(seq) == PENDING)
+            part = _bounded(self._take(_slice_of(rows)), corner, after)
+            parts.append(part.take(slice(0, limit - found)))
+            found += len(parts[-1])
+            start += len(seq)
+        return Units.concat(parts) if parts else Units.empty()
+
+    def next_due_ms(self, states: States) -> int | None:
+        self._advance(states)
+        return int(self._due[self._cursor]) if self._cursor < len(self._due) else None
+
+    def scan(self, states: States) -> Iterator[Units]:
+        """All pending units, a bounded part at a time; the pages are given back at the end."""
+        step = 1 << 18
+        for start in range(0, len(self._due), step):
+            seq = self._seq[start : start + step].astype(np.int64) + self.range.first
+            rows = start + np.flatnonzero(states.of(seq) == PENDING)
+            if len(rows):
+                yield self._take(_slice_of(rows))
+        self._file.forget_pages()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def write_run(files: Files, path: Path, units: Units, covered: RunRange, topics: TopicList) -> None:
+    """Write sorted units as a run file; topics are kept by name, since numbers are not durable."""
+    used, local = np.unique(units.topic, return_inverse=True)
+    columns = [
+        ("due_ms", lambda: units.due_ms.astype("<i8")),
+        ("seq", lambda: (units.seq - covered.first).astype("<u4")),
+        ("position", lambda: units.position.astype("<i8")),
+        ("size", lambda: units.size.astype("<i4")),
+        ("topic", lambda: local.astype("<i4")),
+        ("queue_id", lambda: units.queue_id.astype("<u2")),
+    ]
+    meta = {
+        "range": {field.name: getattr(covered, field.name) for field in fields(RunRange)},
+        "topics": [topics.names[number] for number in used.tolist()],
+    }
+    write_columns(files, path, columns, meta)
+
+
+class TopicList:
+    """Topic names by small numbers, for this process only."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number_of(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return number
+
+
+def _bounded(units: Units, corner: Corner, after: Key | None) -> Units:
+    """Drop units at the edges: beyond the horizon's key, accepted too late, or not after a key."""
+    keep = units.seq < corner.end
+    if len(units) and int(units.due_ms[-1]) == corner.due_ms:
+        keep &= (units.due_ms < corner.due_ms) | (units.seq <= corner.seq)
+    if after is not None and len(units) and int(units.due_ms[0]) <= after[0]:
+        keep &= (units.due_ms > after[0]) | ((units.due_ms == after[0]) & (units.seq > after[1]))
+    return units if bool(keep.all()) else units.take(np.flatnonzero(keep))
+
+
+def _slice_of(rows: Int64s) -> slice | Int64s:
+    """A slice where the rows are neighbours: slicing a mapped array copies nothing."""
+    if len(rows) and int(rows[-1]) - int(rows[0]) + 1 == len(rows):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows

@@ -1,0 +1,205 @@
+"""Walking a log record by record: for recovery, for rebuilding and for people (`dueline log`).
+
+The walk follows sizes, blanks and gaps. Where that fails it looks for the next record: MAGIC at the right
+place and a position field that says where it stands. So one damaged record does not hide its neighbours.
+Zeros to the end of the data are simply the end.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from dueline.errors import CorruptRecord, NotFound
+from dueline.store import record as records
+from dueline.store.kernels import Int32s, Int64s
+from dueline.store.log import LogReader
+from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC, RECORD_SIZE_MIN
+from dueline.store.restore import damaged
+
+__all__ = ["Damage", "Scan", "scan"]
+
+_HEAD: Final = struct.Struct(">II20xq")
+_MAGIC_BYTES: Final = MAGIC.to_bytes(4, "big")
+_CHECK_ROWS: Final = 50_000
+_BLOCK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Bytes [start, end) that should be records and are not."""
+
+    start: int
+    end: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """Sound records in log order, damage between them, and where the data ends."""
+
+    positions: Int64s
+    sizes: Int32s
+    end: int
+    damage: list[Damage] = field(default_factory=list)
+
+    def batches(self, reader: LogReader) -> Iterator[tuple[slice, pa.BinaryArray]]:
+        """The records' bytes, a bounded number at a time, with the rows they are."""
+        for start in range(0, len(self.positions), _CHECK_ROWS):
+            rows = slice(start, min(start + _CHECK_ROWS, len(self.positions)))
+            yield rows, reader.gather(self.positions[rows], self.sizes[rows])
+
+
+def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
+    """Read everything from `start` on in the segments at `bases`."""
+    positions: list[int] = []
+    sizes: list[int] = []
+    damage: list[Damage] = []
+    end = start
+    for base in bases:
+        if base + reader.segment_size_bytes <= start:
+            continue
+        try:
+            file = reader.segment(base)
+            view = memoryview(file.view())
+        except (NotFound, ValueError) as error:
+            damage.append(
+                Damage(start=base, end=base + reader.segment_size_bytes, reason=str(error))
+            )
+            continue
+        at = max(start - base, 0)
+        walk = _Walk(view=view, base=base, data_end=file.data_end(at))
+        stop = walk.run(at, positions, sizes, damage)
+        if stop > 0 or not positions:
+            end = max(end, base + stop)
+    result = Scan(
+        positions=np.array(positions, dtype=np.int64),
+        sizes=np.array(sizes, dtype=np.int32),
+        end=end,
+        damage=damage,
+    )
+    return _without_damaged(reader, result)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """One segment: its bytes, the position of the first, and where its written part ends."""
+
+    view: memoryview
+    base: int
+    data_end: int
+
+    def run(self, at: int, positions: list[int], sizes: list[int], damage: list[Damage]) -> int:
+        """Collect records from `at` on; returns where the data ends."""
+        view, base, limit = self.view, self.base, len(self.view)
+        unpack = _HEAD.unpack_from
+        previous = -1
+        while at + RECORD_SIZE_MIN <= limit:
+            size, magic, position = unpack(view, at)
+            if (
+                (magic == MAGIC or magic == MAGIC_LONG_TOPIC)
+                and position == base + at
+                and RECORD_SIZE_MIN <= size <= limit - at
+            ):
+                positions.append(base + at)
+                sizes.append(size)
+                previous = at
+                at += size
+                continue
+            if magic == GAP_MAGIC and 8 <= size <= limit - at:
+                at += size
+                continue
+            if magic == BLANK_MAGIC and size == limit - at:
+                return limit
+            found, reason = self._resync(at, previous)
+            if found < 0:
+                return at
+            if found < at:  # inside the record before, whose size was wrong
+                positions.pop()
+                sizes.pop()
+                at = previous
+            damage.append(Damage(start=base + at, end=base + found, reason=reason))
+            at, previous = found, -1
+        return at if at + 8 > limit or not any(view[at : at + 8]) else limit
+
+    def _resync(self, at: int, previous: int) -> tuple[int, str]:
+        """Where the next sound record is after bytes that are none; -1 if none follows."""
+        search = at
+        if previous >= 0 and not _is_sound(self.view, self.base, previous):
+            # The record before led here with a size that may be wrong: look behind its beginning.
+            search = previous + 8
+        found = self._find(search)
+        if 0 <= found < at:
+            return found, "a record with a wrong size"
+        zeros = found >= 0 and not any(self.view[at:found])
+        return found, "zeros before a sound record" if zeros else "bytes that are no record"
+
+    def _find(self, start: int) -> int:
+        at = start
+        while at < self.data_end:
+            block = bytes(self.view[at : at + _BLOCK + 3])
+            found = block.find(_MAGIC_BYTES)
+            while found >= 0:
+                candidate = at + found - 4
+                if candidate >= start and _is_sound(self.view, self.base, candidate):
+                    return candidate
+                found = block.find(_MAGIC_BYTES, found + 1)
+            at += _BLOCK
+        return -1
+
+
+def _is_sound(view: memoryview, base: int, at: int) -> bool:
+    try:
+        records.decode(view[at:], position=base + at)
+    except CorruptRecord:
+        return False
+    return True
+
+
+def _without_damaged(reader: LogReader, found: Scan) -> Scan:
+    """Check every record's bytes and move those that fail to the damage list."""
+    bad_rows = []
+    for rows, batch in found.batches(reader):
+        flags = damaged(pa.record_batch([batch], names=["record"]))
+        bad_rows.extend((np.flatnonzero(flags) + rows.start).tolist())
+    bad_rows = [row for row in bad_rows if not _is_long_topic(reader, found, row)]
+    if not bad_rows:
+        return found
+    extra = [
+        Damage(
+            start=int(found.positions[row]),
+            end=int(found.positions[row]) + int(found.sizes[row]),
+            reason=_reason(reader, found, row),
+        )
+        for row in bad_rows
+    ]
+    keep = np.ones(len(found.positions), dtype=np.bool_)
+    keep[bad_rows] = False
+    return Scan(
+        positions=found.positions[keep],
+        sizes=found.sizes[keep],
+        end=found.end,
+        damage=sorted([*found.damage, *extra], key=lambda damage: damage.start),
+    )
+
+
+def _is_long_topic(reader: LogReader, found: Scan, row: int) -> bool:
+    """Records with a 2-byte topic size are foreign and sound if they decode."""
+    data = reader.read(int(found.positions[row]), int(found.sizes[row]))
+    if int.from_bytes(data[4:8], "big") != MAGIC_LONG_TOPIC:
+        return False
+    return _is_sound(data, int(found.positions[row]), 0)
+
+
+def _reason(reader: LogReader, found: Scan, row: int) -> str:
+    position = int(found.positions[row])
+    try:
+        records.decode(reader.read(position, int(found.sizes[row])), position=position)
+    except CorruptRecord as error:
+        return error.message
+    return "fails the array check"

@@ -1,0 +1,72 @@
+"""The Arrow schemas of what leaves and enters the store in bulk, defined once.
+
+WINDOW      raw delay-log records that are to be delivered, with what the timeline knows of them
+MESSAGE     the same messages restored: what a user's transform sees and may change
+DELIVERY    complete commit-log records; the broker fills in where and when they are stored
+SCHEDULE    new messages to put, as `Store.put_many` takes them
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+__all__ = ["DELIVERY_SCHEMA", "MESSAGE_SCHEMA", "SCHEDULE_SCHEMA", "WINDOW_SCHEMA"]
+
+WINDOW_SCHEMA: Final = pa.schema(
+    [
+        pa.field("origin", pa.int64(), nullable=False),
+        pa.field("due_ms", pa.int64(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("queue_id", pa.int32(), nullable=False),
+        pa.field("record", pa.binary(), nullable=False),
+    ]
+)
+
+MESSAGE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("origin", pa.int64()),
+        pa.field("due_ms", pa.int64()),
+        pa.field("topic", pa.string()),
+        pa.field("queue_id", pa.int32()),
+        pa.field("body", pa.binary()),
+        pa.field("tags", pa.string()),
+        pa.field("keys", pa.string()),
+        pa.field("properties", pa.map_(pa.string(), pa.string())),
+        pa.field("born_ms", pa.int64()),
+        pa.field("store_ms", pa.int64()),
+        pa.field("born_host", pa.binary()),
+        pa.field("flag", pa.int32()),
+        pa.field("sys_flag", pa.int32()),
+        pa.field("reconsume_times", pa.int32()),
+        pa.field("unique_id", pa.string()),
+    ]
+)
+
+DELIVERY_SCHEMA: Final = pa.schema(
+    [
+        pa.field("origin", pa.int64(), nullable=False),
+        pa.field("due_ms", pa.int64(), nullable=False),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("queue_id", pa.int32(), nullable=False),
+        pa.field("tags_code", pa.int64(), nullable=False),
+        pa.field("key_hashes", pa.list_(pa.uint32()), nullable=False),
+        pa.field("record", pa.binary(), nullable=False),
+    ]
+)
+
+SCHEDULE_SCHEMA: Final = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("body", pa.binary(), nullable=False),
+        pa.field("queue_id", pa.int32()),
+        pa.field("deliver_at_ms", pa.int64()),
+        pa.field("delay_ms", pa.int64()),
+        pa.field("delay_level", pa.int32()),
+        pa.field("tags", pa.string()),
+        pa.field("keys", pa.string()),
+        pa.field("properties", pa.map_(pa.string(), pa.string())),
+        pa.field("unique_id", pa.string()),
+    ]
+)

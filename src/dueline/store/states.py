@@ -1,0 +1,138 @@
+"""What became of every delayed message: one byte per acceptance number.
+
+    0 pending     waits in the delay log
+    1 delivered   appended to the commit log (perhaps still waiting at the gate)
+    2 cancelled   by its producer or an operator, or replaced by a reschedule
+    3 dropped     the user's transform let it go
+
+A state leaves 0 once and only then may turn from delivered into cancelled, while the record waits at the
+gate. So applying the same log twice gives the same states, and recovery may start from any older snapshot.
+A prefix in which nothing is pending and nothing waits at the gate is forgotten.
+
+The snapshot file holds a line of JSON and the bytes, zlib-compressed, with a CRC; it is written twice, since
+what retention has deleted from the logs cannot be derived again.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.errors import CorruptRecord
+from dueline.store.files import Files
+from dueline.store.kernels import Int64s
+
+__all__ = ["CANCELLED", "DELIVERED", "DROPPED", "FORGOTTEN", "PENDING", "States"]
+
+PENDING: Final = 0
+DELIVERED: Final = 1
+CANCELLED: Final = 2
+DROPPED: Final = 3
+FORGOTTEN: Final = 4  # the answer for numbers before the kept range: done, how is not known
+
+_CAPACITY_MIN: Final = 1 << 16
+_TRIM_MIN: Final = 1 << 20
+
+Codes = npt.NDArray[np.uint8]
+
+
+class States:
+    """States of the numbers [base, end). Not thread-safe: its owner holds the store's lock."""
+
+    def __init__(self, base: int = 0, codes: Codes | None = None) -> None:
+        self.base = base
+        self._codes: Codes = np.zeros(_CAPACITY_MIN, dtype=np.uint8) if codes is None else codes
+        self.end = base if codes is None else base + len(codes)
+
+    def extend(self, end: int) -> None:
+        """Make room up to `end`; new numbers are pending."""
+        needed = end - self.base
+        if needed > len(self._codes):
+            codes = np.zeros(max(needed, 2 * len(self._codes)), dtype=np.uint8)
+            used = self.end - self.base
+            codes[:used] = self._codes[:used]
+            self._codes = codes
+        self.end = max(self.end, end)
+
+    def of(self, seqs: Int64s) -> Codes:
+        """The state of each number; FORGOTTEN before the kept range, PENDING after it."""
+        at = seqs - self.base
+        if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self._codes)):
+            inside = (at >= 0) & (at < len(self._codes))
+            codes = self._codes[np.where(inside, at, 0)]
+            return np.where(inside, codes, np.where(at < 0, FORGOTTEN, PENDING)).astype(np.uint8)
+        return self._codes[at]
+
+    def one(self, seq: int) -> int:
+        at = seq - self.base
+        if at < 0:
+            return FORGOTTEN
+        return int(self._codes[at]) if seq < self.end else PENDING
+
+    def mark(self, seqs: Int64s, code: int) -> None:
+        """Set the state of numbers; those that were forgotten stay so."""
+        if not len(seqs):
+            return
+        self.extend(int(seqs.max()) + 1)
+        at = seqs - self.base
+        self._codes[at[at >= 0]] = code
+
+    def pending_count(self, start: int, end: int) -> int:
+        """How many numbers in [start, end) are pending."""
+        codes = self._codes[max(start - self.base, 0) : max(end - self.base, 0)]
+        return int(len(codes) - np.count_nonzero(codes))
+
+    def trim(self, limit: int) -> None:
+        """Forget the numbers before the first pending one, but none from `limit` on."""
+        codes = self._codes[: self.end - self.base]
+        pending = np.flatnonzero(codes == PENDING)
+        first = int(pending[0]) if len(pending) else len(codes)
+        keep_from = min(first, max(limit - self.base, 0))
+        if keep_from >= _TRIM_MIN:
+            self._codes = self._codes[keep_from:].copy()
+            self.base += keep_from
+
+    def copy(self) -> States:
+        """A snapshot that later marks do not change."""
+        return States(self.base, self._codes[: self.end - self.base].copy())
+
+    def save(self, files: Files, path: Path, meta: dict[str, Any]) -> None:
+        """Write the snapshot, twice."""
+        packed = zlib.compress(memoryview(self._codes[: self.end - self.base]), level=1)
+        head = {"base": self.base, "end": self.end, "crc": zlib.crc32(packed), "meta": meta}
+        line = json.dumps(head).encode()
+        check = f"{zlib.crc32(line):08x}".encode()
+        for target in (path, mirror_of(path)):
+            files.replace(target, [check, b" ", line, b"\n", packed])
+
+
+def mirror_of(path: Path) -> Path:
+    """Where the second copy of a file is."""
+    return path.with_name(path.name + ".mirror")
+
+
+def load(files: Files, path: Path) -> tuple[States, dict[str, Any]]:
+    """Read a snapshot back with its meta.
+
+    Raises:
+        FileNotFoundError: there is none.
+        CorruptRecord: it is damaged.
+    """
+    data = files.read(path)
+    line, _, packed = data.partition(b"\n")
+    check, _, text = line.partition(b" ")
+    try:
+        if int(check, 16) != zlib.crc32(text):
+            raise ValueError("head: CRC does not match")
+        head = json.loads(text)
+        if zlib.crc32(packed) != head["crc"]:
+            raise ValueError("bytes: CRC does not match")
+        codes = np.frombuffer(zlib.decompress(packed), dtype=np.uint8).copy()
+    except (ValueError, KeyError, zlib.error) as error:
+        raise CorruptRecord(f"{path}: {error}", path=str(path), position=0) from error
+    return States(int(head["base"]), codes), dict(head["meta"])

@@ -1,0 +1,380 @@
+"""The store: two logs, what is derived from them, and the verbs over both.
+
+    with Store.open(path, StoreOptions()) as store:
+        store.put(Message(topic="orders", body=b"cancel 17", properties={"TIMER_DELAY_MS": "1800000"}))
+        corner = store.next_corner(until_ms=…, row_count_max=…)
+        window = store.window(corner)
+        store.deliver([restore.deliveries(store.read_window(window))])
+        store.open_gate()
+        store.read("orders", 0, 0)
+
+Every verb may be called from any thread. The store starts no threads of its own: its owner calls
+`open_gate` when something is due (`gate_next_ms` says when) and `maintain` now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from dueline.clock import Clock
+from dueline.errors import BrokerError, InvalidRequest
+from dueline.message import SYS_COMMIT, Message, decode_properties
+from dueline.store import recovery
+from dueline.store.bulk import Bulk
+from dueline.store.core import COMMIT_LOG, DELAY_LOG, Core
+from dueline.store.corner import CORNER_START, Corner, Key
+from dueline.store.delivery import Deliverer, DeliverResult
+from dueline.store.files import Files
+from dueline.store.kernels import Int64s
+from dueline.store.log import LogReader
+from dueline.store.maintenance import Maintainer, Retained
+from dueline.store.options import StoreOptions
+from dueline.store.pending import Answer, Pending, PendingMessage, message_of
+from dueline.store.reading import Accept, Reader, ReadResult
+from dueline.store.record import Record
+from dueline.store.recovery import Report
+from dueline.store.schema import WINDOW_SCHEMA
+from dueline.store.timeline import Window
+from dueline.store.writing import PutManyResult, PutResult, Putter
+
+__all__ = ["Store", "delay_log_reader"]
+
+
+class Store:
+    """An open store; make one with `Store.open`."""
+
+    def __init__(self, core: Core, lock: Any, report: Report) -> None:
+        self._core = core
+        self._folder_lock = lock
+        self.report = report
+        self._putter = Putter(core)
+        self._deliverer = Deliverer(core)
+        self._reader = Reader(core)
+        self._pending = Pending(core, self._putter)
+        self._maintainer = Maintainer(core)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        options: StoreOptions | None = None,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+    ) -> Store:
+        """Open or create the store in a folder, repairing what a crash left.
+
+        Raises:
+            StoreLocked: another process has it open.
+            InvalidRequest: options that cannot work, or do not fit the files that are there.
+        """
+        options = options or StoreOptions()
+        options.check()
+        files = files or Files()
+        root = Path(path)
+        files.make_folder(root)
+        lock = files.lock(root / "lock")
+        try:
+            core = Core(root, options, clock=clock or Clock(), files=files)
+            _check_segments(core)
+            report, start = recovery.recover(core)
+            store = cls(core, lock, report)
+            store._maintainer.adopt(start)
+            store._maintainer.checkpoint()
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Finish, make a checkpoint and let go of the files; a failed store is only let go."""
+        core = self._core
+        if not core.is_failed:
+            self._maintainer.checkpoint()
+        core.mark_closed()
+        with core.commit_lock, core.delay_lock, core.lock:
+            core.commit.close()
+            core.delay.close()
+            core.queues.close()
+            core.timeline.close()
+            core.commit_keys.close()
+            core.delay_keys.close()
+        self._folder_lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Putting
+
+    def put(self, message: Message) -> PutResult:
+        """Accept one message; returns when it is durable."""
+        result = self._putter.put(message)
+        self._seal_if_full()
+        return result
+
+    def put_all(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
+        """Accept messages together, with one fsync per log; each is answered on its own."""
+        results = self._putter.put_all(messages)
+        self._seal_if_full()
+        return results
+
+    def put_many(self, table: pa.Table) -> PutManyResult:
+        """Accept a table of delayed messages (`SCHEDULE_SCHEMA`), all of them or none."""
+        result = self._putter.put_many(table)
+        self._seal_if_full()
+        return result
+
+    def put_encoded(self, rows: Bulk) -> PutManyResult:
+        """Accept rows that `bulk.encode` made, all of them or none."""
+        result = self._putter.put_encoded(rows)
+        self._seal_if_full()
+        return result
+
+    def _seal_if_full(self) -> None:
+        """The open run must not outgrow its bound, whether or not the owner maintains."""
+        if len(self._core.timeline.open) >= 2 * self._core.options.open_units_max:
+            self._maintainer.checkpoint()
+
+    # Reading
+
+    def offset_range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """The first offset that exists and the next one to be written."""
+        return self._reader.offset_range(topic, queue_id)
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        count_max: int = 32,
+        size_bytes_max: int = 256 * 1024,
+        accept: Accept | None = None,
+    ) -> ReadResult:
+        """Visible records of a queue from `offset` on."""
+        return self._reader.read(
+            topic,
+            queue_id,
+            offset,
+            count_max=count_max,
+            size_bytes_max=size_bytes_max,
+            accept=accept,
+        )
+
+    def record_at(self, position: int) -> Record:
+        """The commit-log record at a position."""
+        return self._reader.record_at(position)
+
+    def search_offset(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """The first offset that became visible at or after a time."""
+        return self._reader.search_offset(topic, queue_id, timestamp_ms)
+
+    def query(self, topic: str, key: str, **limits: int) -> list[Record]:
+        """Visible messages of a topic by key or unique id (begin_ms, end_ms, count_max)."""
+        return self._reader.query(topic, key, **limits)
+
+    def queues(self) -> list[tuple[str, int]]:
+        """Every topic and queue id that holds messages."""
+        return list(self._core.queues.names)
+
+    # Delivering
+
+    def next_corner(
+        self, *, until_ms: int, row_count_max: int, start: Corner = CORNER_START
+    ) -> Corner:
+        """How far the next window reaches; `start` again if nothing is pending by `until_ms`."""
+        with self._core.lock:
+            return self._core.timeline.next_corner(
+                until_ms=until_ms,
+                row_count_max=row_count_max,
+                size_bytes_max=self._core.options.window_size_bytes_max,
+                start=start,
+            )
+
+    def window(self, end: Corner, *, after: Key | None = None, until: Key | None = None) -> Window:
+        """What is pending inside a corner, or the part of it with keys in (after, until]."""
+        with self._core.lock:
+            return self._core.timeline.window(end, after=after, until=until)
+
+    def read_window(self, window: Window) -> pa.RecordBatch:
+        """The window's raw records (`WINDOW_SCHEMA`)."""
+        units = window.units
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array(units.seq),
+                pa.array(units.due_ms),
+                window.topics(),
+                pa.array(units.queue_id),
+                self._core.delay.gather(units.position, units.size),
+            ],
+            schema=WINDOW_SCHEMA,
+        )
+
+    def deliver(
+        self, batches: Sequence[pa.RecordBatch], *, dropped: Int64s | None = None
+    ) -> DeliverResult:
+        """Append deliveries once per origin; `dropped` origins count as done."""
+        return self._deliverer.deliver(batches, dropped=dropped)
+
+    def open_gate(self) -> int:
+        """Let everything be seen that is due by now; returns how many records."""
+        return self._deliverer.open_gate()
+
+    @property
+    def gate_next_ms(self) -> int | None:
+        """When the next record at the gate becomes visible."""
+        return self._core.gate.next_ms
+
+    @property
+    def gate_row_count(self) -> int:
+        return self._core.gate.row_count
+
+    def on_visible(self, callback: Callable[[list[tuple[str, int]]], None] | None) -> None:
+        """Call back with (topic, queue id) pairs whenever queues grow; must be quick."""
+        self._core.on_visible = callback
+
+    # Delayed messages
+
+    def find_delayed(self, key: str) -> list[PendingMessage]:
+        """Delayed messages by key, unique id or offset id, the newest first."""
+        return self._pending.find(key)
+
+    def cancel(self, key: str) -> Answer:
+        return self._pending.cancel(key)
+
+    def cancel_many(self, keys: Sequence[str]) -> list[Answer]:
+        """Cancel by key or id, many with one fsync."""
+        return self._pending.cancel_many(keys)
+
+    def cancel_seqs(self, seqs: Int64s) -> Int64s:
+        """Cancel by acceptance number; returns those that were still changeable."""
+        return self._pending.cancel_seqs(seqs)
+
+    def reschedule(self, key: str, due_ms: int) -> Answer:
+        return self._pending.reschedule(key, due_ms)
+
+    def reschedule_many(self, requests: Sequence[tuple[str, int]]) -> list[Answer]:
+        """Move (key or id, due time) pairs, many with one fsync."""
+        return self._pending.reschedule_many(requests)
+
+    def pending_count(self) -> int:
+        return self._pending.count()
+
+    def pending_by_bucket(self, bucket_ms: int, topic: str | None = None) -> dict[int, int]:
+        return self._pending.count_by_bucket(bucket_ms, topic)
+
+    def pending_by_topic(self) -> dict[str, int]:
+        return self._pending.count_by_topic()
+
+    def next_due_ms(self) -> int | None:
+        """When the next pending message is due."""
+        with self._core.lock:
+            return self._core.timeline.next_due_ms()
+
+    # Transactions
+
+    def end_transaction(self, position: int, *, commit: bool) -> PutResult | None:
+        """Commit the half message at a position (it is then delayed, if it asks for it) or not.
+
+        Raises:
+            NotFound: no record there.
+            InvalidRequest: the record is not a half message.
+        """
+        record = self.record_at(position)
+        if record.topic != b"RMQ_SYS_TRANS_HALF_TOPIC":
+            raise InvalidRequest(
+                f"position {position}: expected a half message, found topic {record.topic!r}"
+            )
+        if not commit:
+            return None
+        return self.put(half_to_message(record))
+
+    # Housekeeping
+
+    def maintain(self) -> None:
+        """Make a checkpoint if enough has come together."""
+        if self._maintainer.is_due():
+            self._maintainer.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Make everything derived durable now."""
+        self._maintainer.checkpoint()
+
+    def retain(self) -> Retained:
+        """Delete old segments and compact sparse ones."""
+        return self._maintainer.retain()
+
+    @property
+    def clock(self) -> Clock:
+        return self._core.clock
+
+    @property
+    def options(self) -> StoreOptions:
+        return self._core.options
+
+    @property
+    def path(self) -> Path:
+        return self._core.path
+
+    def stats(self) -> dict[str, Any]:
+        """Figures for people and monitors."""
+        core = self._core
+        with core.lock:
+            return {
+                "commit_log": core.commit.stats(),
+                "delay_log": core.delay.stats(),
+                "accepted_delayed": core.next_seq,
+                "pending": core.timeline.pending_count(),
+                "at_gate": core.gate.row_count,
+                "gate_next_ms": core.gate.next_ms,
+                "run_count": len(core.timeline.runs),
+                "open_units": len(core.timeline.open),
+                "delay_offsets": dict(core.delay_queues),
+            }
+
+
+def half_to_message(record: Record) -> Message:
+    """The message that a half message commits: real topic and queue, marked as committed."""
+    properties = decode_properties(record.properties)
+    plain = message_of(record)
+    kept = {
+        name: value for name, value in properties.items() if name not in ("REAL_TOPIC", "REAL_QID")
+    }
+    return replace(
+        plain,
+        properties=kept,
+        sys_flag=plain.sys_flag & ~0xC | SYS_COMMIT,
+        prepared_position=record.position,
+    )
+
+
+def delay_log_reader(path: Path, segment_size_bytes: int) -> LogReader:
+    """A reader of a store's delay log for another process on the same machine."""
+    return LogReader(Files(), path / DELAY_LOG, segment_size_bytes)
+
+
+def _check_segments(core: Core) -> None:
+    """Files of another length than configured cannot be read by this configuration."""
+    for log, name in ((core.commit, COMMIT_LOG), (core.delay, DELAY_LOG)):
+        for base in log.bases:
+            size = log.segment(base).size_bytes
+            if size != log.segment_size_bytes:
+                raise InvalidRequest(
+                    f"{name} segment {base}: expected {log.segment_size_bytes} bytes as configured, "
+                    f"found {size}; open the store with the segment size it was made with",
+                    path=str(log.path_of(base)),
+                )

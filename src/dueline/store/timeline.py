@@ -1,0 +1,293 @@
+"""The timeline: all delayed messages in due order, as runs, with what became of each.
+
+    open run ── seal ──▶ run ──┐
+    (memory)             run ──┼── merge ──▶ run      neighbours become one; what is done is left out
+                         run ──┘
+
+`next_corner` decides how far the next window reaches, `window` reads what is pending inside a corner. A
+window is defined by what is *not done*: reading it again gives what is still to be delivered, no matter
+what a reader remembers of earlier windows.
+
+Memory: the open run (bounded by `run_units_open_max`), one byte per message in `States`, and mapped pages
+that the system may take back. Not thread-safe: its owner holds the store's lock; only `write_run` of a
+sealed copy happens outside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from dueline.errors import CorruptRecord
+from dueline.store.corner import SEQ_MAX, Corner, Key
+from dueline.store.files import Files
+from dueline.store.kernels import Int64s
+from dueline.store.run import OpenRun, Run, RunRange, TopicList, Units, write_run
+from dueline.store.states import PENDING, States
+
+__all__ = ["Timeline", "Window"]
+
+OPEN_UNITS_MAX_DEFAULT: Final = 1 << 18
+RUN_UNITS_MAX: Final = 1 << 21
+MERGE_RUN_COUNT: Final = 8
+_UNLIMITED: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Units to be delivered, in order of (due time, acceptance)."""
+
+    end: Corner
+    units: Units
+    topic_names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def topics(self) -> pa.StringArray:
+        """The topic of each unit by name."""
+        used, local = np.unique(self.units.topic, return_inverse=True)
+        names = pa.array([self.topic_names[number] for number in used.tolist()], pa.string())
+        return names.take(pa.array(local))
+
+    def split(self, part_count: int) -> list[tuple[Key | None, Key | None]]:
+        """Key ranges (after, until] that cut the window into about equal parts."""
+        count = len(self.units)
+        part_count = max(1, min(part_count, count))
+        cuts = [count * part // part_count for part in range(1, part_count)]
+        keys: list[Key] = [
+            (int(self.units.due_ms[cut - 1]), int(self.units.seq[cut - 1])) for cut in cuts
+        ]
+        return list(zip([None, *keys], [*keys, None], strict=True))
+
+
+class Timeline:
+    """Runs, open run and states of one delay log."""
+
+    def __init__(self, files: Files, folder: Path, states: States) -> None:
+        self._files = files
+        self._folder = folder
+        files.make_folder(folder)
+        self.states = states
+        self.topics: Final = TopicList()
+        self.runs: list[Run] = []
+        self.sealing: OpenRun | None = None
+        self.open = OpenRun(states.end, 0)
+
+    @property
+    def end(self) -> int:
+        """The next acceptance number."""
+        return self.open.end
+
+    # Writing
+
+    def load(self, names: list[str], position_end: int) -> None:
+        """Open the runs of a checkpoint; the open run begins where they end.
+
+        Raises:
+            CorruptRecord: a run that is damaged or missing; recovery then rebuilds the timeline.
+        """
+        for name in names:
+            try:
+                self.runs.append(Run(self._files, self._folder / name, self.topics))
+            except FileNotFoundError as error:
+                raise CorruptRecord(
+                    f"{self._folder / name}: expected a run, found no file",
+                    path=str(self._folder / name),
+                    position=0,
+                ) from error
+        first = self.runs[-1].range.end if self.runs else self.states.base
+        self.open = OpenRun(first, position_end)
+
+    def add(self, units: Units, *, end: int, position_end: int) -> None:
+        """Take in units of records that are now durable."""
+        self.states.extend(end)
+        self.open.append(units, end=end, position_end=position_end)
+
+    def mark(self, seqs: Int64s, code: int) -> None:
+        self.states.mark(seqs, code)
+
+    def begin_seal(self) -> OpenRun:
+        """Set the open run aside (readers still see it) and start a new one."""
+        assert self.sealing is None, "one seal at a time"
+        self.sealing = self.open
+        self.open = OpenRun(self.sealing.end, self.sealing.position_end)
+        return self.sealing
+
+    def write_sealed(self, sealed: OpenRun) -> Path | None:
+        """Write a run that was set aside; needs no lock. None if nothing in it is pending."""
+        units = sealed.pending(self.states)
+        if not len(units):
+            return None
+        units = units.take(np.argsort(units.due_ms, kind="stable"))
+        path = self._folder / f"{sealed.first:016d}-{sealed.end:016d}"
+        write_run(self._files, path, units, sealed.range, self.topics)
+        return path
+
+    def end_seal(self, path: Path | None) -> None:
+        """Let the written run take the place of the one set aside."""
+        if path is not None:
+            self.runs.append(Run(self._files, path, self.topics))
+        self.sealing = None
+
+    def merge_candidates(self) -> list[Run]:
+        """Neighbouring runs that are worth merging; fewer than two means none."""
+        group: list[Run] = []
+        live = total = 0
+        for run in self.runs:
+            pending = min(self.states.pending_count(run.range.first, run.range.end), len(run))
+            if group and live + pending > RUN_UNITS_MAX:
+                if _worth(group, live, total):
+                    return group
+                group, live, total = [], 0, 0
+            group.append(run)
+            live += pending
+            total += len(run)
+        return group if _worth(group, live, total) else []
+
+    def write_merged(self, group: list[Run]) -> Path | None:
+        """Write one run in place of several neighbours; needs no lock."""
+        parts = [units for run in group for units in run.scan(self.states)]
+        if not parts:
+            return None
+        units = Units.concat(parts)
+        units = units.take(np.argsort(units.due_ms, kind="stable"))
+        covered = RunRange(
+            first=group[0].range.first,
+            end=group[-1].range.end,
+            position_start=group[0].range.position_start,
+            position_end=group[-1].range.position_end,
+        )
+        name = f"{covered.first:016d}-{covered.end:016d}"
+        path = self._folder / (name if not (self._folder / name).exists() else name + "-m")
+        write_run(self._files, path, units, covered, self.topics)
+        return path
+
+    def end_merge(self, group: list[Run], path: Path | None) -> list[Path]:
+        """Swap the merged run in; returns files to remove once no checkpoint names them."""
+        at = self.runs.index(group[0])
+        merged = [Run(self._files, path, self.topics)] if path is not None else []
+        self.runs[at : at + len(group)] = merged
+        for run in group:
+            run.close()
+        return [run.path for run in group]
+
+    # Reading
+
+    def next_corner(
+        self, *, until_ms: int, row_count_max: int, size_bytes_max: int, start: Corner
+    ) -> Corner:
+        """The corner of the next window: what is due by `until_ms`, the earliest rows first.
+
+        Returns `start` if nothing is pending inside. The window may be cut anywhere, also between
+        messages that are due in the same millisecond.
+        """
+        wide = Corner(due_ms=until_ms, seq=SEQ_MAX, end=self.end)
+        parts = [
+            run.inside(wide, self.states, after=None, limit=row_count_max + 1)
+            for run in self._all()
+        ]
+        units = _merged([part for part in parts if len(part)])
+        if not len(units):
+            return start
+        total = np.cumsum(units.size[:row_count_max], dtype=np.int64)
+        count = max(1, int(np.searchsorted(total, size_bytes_max, side="right")))
+        if count >= len(units):
+            return wide
+        return Corner(
+            due_ms=int(units.due_ms[count - 1]), seq=int(units.seq[count - 1]), end=self.end
+        )
+
+    def window(self, end: Corner, *, after: Key | None = None, until: Key | None = None) -> Window:
+        """What is pending inside `end`, or the part of it with keys in (after, until]."""
+        edge = end
+        if until is not None and until < end.key:
+            edge = Corner(due_ms=until[0], seq=until[1], end=end.end)
+        parts = [
+            run.inside(edge, self.states, after=after, limit=_UNLIMITED) for run in self._all()
+        ]
+        units = _merged([part for part in parts if len(part)])
+        return Window(end=end, units=units, topic_names=self.topics.names)
+
+    def next_due_ms(self) -> int | None:
+        """When the next pending message is due."""
+        dues = [run.next_due_ms(self.states) for run in self._all()]
+        return min((due for due in dues if due is not None), default=None)
+
+    def pending_count(self) -> int:
+        return self.states.pending_count(self.states.base, self.states.end)
+
+    def pending_by_bucket(self, bucket_ms: int, topic: str | None = None) -> dict[int, int]:
+        """How many messages are due in each bucket [start, start + bucket_ms) that has any."""
+        counts: Counter[int] = Counter()
+        for units in self.pending(topic):
+            buckets, found = np.unique(units.due_ms // bucket_ms, return_counts=True)
+            for bucket, count in zip(buckets.tolist(), found.tolist(), strict=True):
+                counts[bucket * bucket_ms] += count
+        return dict(sorted(counts.items()))
+
+    def pending_by_topic(self) -> dict[str, int]:
+        """How many messages wait for each topic."""
+        totals = np.zeros(len(self.topics.names), dtype=np.int64)
+        for units in self.pending(None):
+            totals += np.bincount(units.topic, minlength=len(totals))
+        return {
+            name: int(count)
+            for name, count in zip(self.topics.names, totals.tolist(), strict=True)
+            if count
+        }
+
+    def pending_in(self, position_start: int, position_end: int) -> Units:
+        """Pending units whose records stand in a range of the delay log."""
+        parts = []
+        for run in self._all():
+            covered = run.range
+            if covered.position_start < position_end and covered.position_end > position_start:
+                for units in run.scan(self.states):
+                    inside = (units.position >= position_start) & (units.position < position_end)
+                    parts.append(units.take(np.flatnonzero(inside)))
+        return _merged([part for part in parts if len(part)])
+
+    def pending(self, topic: str | None = None) -> Iterator[Units]:
+        """All pending units in bounded parts, each in due order."""
+        wanted = None if topic is None else self.topics.number_of(topic)
+        for run in self._all():
+            for units in run.scan(self.states):
+                if wanted is not None:
+                    units = units.take(np.flatnonzero(units.topic == wanted))
+                if len(units):
+                    yield units
+
+    def _all(self) -> list[Run | OpenRun]:
+        aside = [self.sealing] if self.sealing is not None else []
+        return [*self.runs, *aside, self.open]
+
+    def close(self) -> None:
+        for run in self.runs:
+            run.close()
+
+    def is_pending(self, seq: int) -> bool:
+        return seq < self.end and self.states.one(seq) == PENDING
+
+
+def _merged(parts: list[Units]) -> Units:
+    """Parts in acceptance order of their runs, each sorted: one sequence in due order."""
+    if not parts:
+        return Units.empty()
+    if len(parts) == 1:
+        return parts[0]
+    units = Units.concat(parts)
+    return units.take(np.argsort(units.due_ms, kind="stable"))
+
+
+def _worth(group: list[Run], live: int, total: int) -> bool:
+    """Merge when there are many small runs, or when most of what they hold is done."""
+    if len(group) >= MERGE_RUN_COUNT:
+        return True
+    return total > 0 and live * 2 < total and total >= 1024

@@ -1,0 +1,407 @@
+"""Putting messages into the logs: one at a time, together, and as tables.
+
+    put        any thread; concurrent callers share one write and one fsync (group commit)
+    put_all    a list at once; each message is answered on its own
+    put_many   an Arrow table, all or nothing
+
+A message is answered when it is on disk (`flush = sync`). A refused message changes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from dueline.errors import BrokerError
+from dueline.message import (
+    DELAY_LOG_MARK,
+    SYS_COMMIT,
+    SYS_TRANSACTION_MASK,
+    Message,
+    message_id,
+)
+from dueline.store import bulk, control
+from dueline.store.control import Control
+from dueline.store.core import Core
+from dueline.store.draft import Draft, prepare
+from dueline.store.kernels import Int64s
+from dueline.store.record import MARK_DELAYED, MARK_GROUP
+from dueline.store.run import Units
+
+__all__ = ["PutManyResult", "PutResult", "Putter"]
+
+GROUP_MESSAGES_MAX: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutResult:
+    """Where an accepted message stands, and when it is due (None: at once)."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    position: int
+    store_ms: int
+    unique_id: str
+    message_id: str
+    due_ms: int | None = None
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutManyResult:
+    """An accepted table: its rows have the acceptance numbers [first_seq, first_seq + count)."""
+
+    first_seq: int
+    count: int
+    unique_ids: pa.Array
+    due_ms: Int64s
+
+
+class _Call:
+    """One caller of `put` in waiting."""
+
+    __slots__ = ("error", "is_leader", "message", "ready", "result")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.result: PutResult | None = None
+        self.error: BaseException | None = None
+        self.is_leader = False
+        self.ready = threading.Lock()
+        self.ready.acquire()
+
+
+class Putter:
+    """The writing side of a store."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._waiting: list[_Call] = []
+        self._has_leader = False
+        self._mutex = threading.Lock()
+
+    def put(self, message: Message) -> PutResult:
+        """Accept one message; returns when it is durable."""
+        call = _Call(message)
+        with self._mutex:
+            self._waiting.append(call)
+            if not self._has_leader:
+                self._has_leader = call.is_leader = True
+        if not call.is_leader:
+            call.ready.acquire()
+        if call.is_leader:
+            self._lead()
+        if call.error is not None:
+            raise call.error
+        assert call.result is not None
+        return call.result
+
+    def _lead(self) -> None:
+        """Write for everyone who waits now, then pass the lead on to one who came meanwhile."""
+        with self._mutex:
+            group = self._waiting[:GROUP_MESSAGES_MAX]
+            self._waiting = self._waiting[GROUP_MESSAGES_MAX:]
+        error: BaseException | None = None
+        answers: list[PutResult | BrokerError] = []
+        try:
+            answers = self.put_all([call.message for call in group])
+        except BaseException as failure:  # noqa: BLE001 - every waiting caller gets it raised
+            error = failure
+        with self._mutex:
+            if self._waiting:
+                self._waiting[0].is_leader = True
+                self._waiting[0].ready.release()
+            else:
+                self._has_leader = False
+        for number, call in enumerate(group):
+            answer = error if error is not None else answers[number]
+            if isinstance(answer, PutResult):
+                call.result = answer
+            else:
+                call.error = answer
+            if number:  # the first is the leader itself
+                call.ready.release()
+
+    def put_all(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
+        """Accept messages together; a refused one is answered with its error.
+
+        Raises:
+            StoreClosed: nothing can be written; what became of the messages is not known.
+        """
+        core = self._core
+        core.check_open()
+        now_ms = core.clock.now_ms()
+        answers: list[Any] = [None] * len(messages)
+        ordinary: list[tuple[int, Draft]] = []
+        delayed: list[tuple[int, Draft]] = []
+        for number, message in enumerate(messages):
+            try:
+                draft = prepare(message, now_ms=now_ms, rules=core.rules, ids=core.ids)
+            except BrokerError as error:
+                answers[number] = error
+                continue
+            (ordinary if draft.due is None else delayed).append((number, draft))
+        for drafts, write in ((ordinary, self._put_ordinary), (delayed, self._put_delayed)):
+            if not drafts:
+                continue
+            try:
+                results = write([draft for _, draft in drafts])
+            except BrokerError as error:
+                if core.is_failed:
+                    raise
+                results = [error] * len(drafts)  # type: ignore[list-item]
+            for (number, _), result in zip(drafts, results, strict=True):
+                answers[number] = result
+        return answers
+
+    def _put_ordinary(self, drafts: list[Draft]) -> list[PutResult]:
+        core = self._core
+        host = core.store_host
+        sizes = np.array([draft.size_bytes(host) for draft in drafts], dtype=np.int64)
+        with core.commit_lock:
+            core.check_open()
+            positions, end = core.commit.place(sizes)
+            core.commit.reserve(end)
+            with core.lock:
+                store_ms = core.clock.now_ms()
+                core.open_gate(store_ms)
+                indexed = np.array([_is_indexed(draft) for draft in drafts], dtype=np.bool_)
+                numbers = np.array(
+                    [
+                        core.queues.number_of(draft.log_topic, draft.log_queue_id)
+                        for draft in drafts
+                    ],
+                    dtype=np.int64,
+                )
+                offsets = np.zeros(len(drafts), dtype=np.int64)
+                offsets[indexed] = core.queues.next_offsets(numbers[indexed])
+                core.in_flight_ms = store_ms
+            try:
+                places, queue_offsets = positions.tolist(), offsets.tolist()
+                data = b"".join(
+                    [
+                        draft.encode(
+                            position=place,
+                            queue_offset=offset,
+                            store_ms=store_ms,
+                            store_host=host,
+                            mark=draft.message.prepared_position,
+                        )
+                        for draft, place, offset in zip(drafts, places, queue_offsets, strict=True)
+                    ]
+                )
+                core.append(core.commit, positions, sizes, data)
+                with core.lock:
+                    core.queues.append(
+                        numbers[indexed],
+                        positions[indexed],
+                        sizes[indexed].astype(np.int32),
+                        np.array([draft.tags_code for draft in drafts], dtype=np.int64)[indexed],
+                    )
+                    core.commit_keys.add(*_key_rows(drafts, places), position_end=core.commit.end)
+                    core.notify(np.unique(numbers[indexed]).tolist())
+            finally:
+                core.in_flight_ms = None
+        return [
+            PutResult(
+                topic=draft.topic,
+                queue_id=draft.queue_id,
+                queue_offset=offset,
+                position=place,
+                store_ms=store_ms,
+                unique_id=draft.unique_id,
+                message_id=message_id(host, place),
+            )
+            for draft, place, offset in zip(drafts, places, queue_offsets, strict=True)
+        ]
+
+    def _put_delayed(
+        self, drafts: list[Draft], *, replaced: Int64s | None = None
+    ) -> list[PutResult]:
+        """Append to the delay log; with `replaced`, as one group that cancels those numbers."""
+        core = self._core
+        host = core.store_host
+        sizes = [draft.size_bytes(host) for draft in drafts]
+        flags = MARK_DELAYED if replaced is None else MARK_DELAYED | MARK_GROUP
+        with core.delay_lock:
+            core.check_open()
+            all_sizes = sizes if replaced is None else [*sizes, control.encoded_size(len(replaced))]
+            placed_sizes = np.array(all_sizes, dtype=np.int64)
+            positions, end = core.delay.place(placed_sizes)
+            core.delay.reserve(end)
+            store_ms = core.clock.now_ms()
+            first_seq = core.next_seq
+            offsets = [self._next_delay_offset(draft) for draft in drafts]
+            places = positions.tolist()
+            data = b"".join(
+                [
+                    draft.encode(
+                        position=place,
+                        queue_offset=offset,
+                        store_ms=store_ms,
+                        store_host=host,
+                        mark=flags | seq,
+                    )
+                    for seq, (draft, place, offset) in enumerate(
+                        zip(drafts, places, offsets, strict=False), start=first_seq
+                    )
+                ]
+            )
+            if replaced is not None:
+                last = Control(
+                    kind=control.END, start=places[0], count=len(drafts), numbers=replaced
+                )
+                data += control.encode(last, position=places[-1], store_ms=store_ms)
+            core.append(core.delay, positions, placed_sizes, data)
+            core.next_seq += len(drafts)
+            dues = [self._due_ms(draft, store_ms) for draft in drafts]
+            count = len(drafts)
+            with core.lock:
+                core.note_segments(positions[:count], first_seq)
+                units = Units(
+                    due_ms=np.array(dues, dtype=np.int64),
+                    seq=np.arange(first_seq, first_seq + count, dtype=np.int64),
+                    position=positions[:count],
+                    size=np.array(sizes, dtype=np.int32),
+                    topic=np.array(
+                        [core.timeline.topics.number_of(draft.topic) for draft in drafts], np.int32
+                    ),
+                    queue_id=np.array([draft.queue_id for draft in drafts], dtype=np.int32),
+                )
+                core.timeline.add(units, end=first_seq + count, position_end=core.delay.end)
+                core.delay_keys.add(*_key_rows(drafts, places), position_end=core.delay.end)
+        return [
+            PutResult(
+                topic=draft.topic,
+                queue_id=draft.queue_id,
+                queue_offset=offset,
+                position=place,
+                store_ms=store_ms,
+                unique_id=draft.unique_id,
+                message_id=message_id(host, place | DELAY_LOG_MARK),
+                due_ms=due,
+                seq=first_seq + number,
+            )
+            for number, (draft, place, offset, due) in enumerate(
+                zip(drafts, places, offsets, dues, strict=False)
+            )
+        ]
+
+    def _next_delay_offset(self, draft: Draft) -> int:
+        name = f"{draft.log_topic}/{draft.log_queue_id}"
+        offset = self._core.delay_queues.get(name, 0)
+        self._core.delay_queues[name] = offset + 1
+        return offset
+
+    def _due_ms(self, draft: Draft, store_ms: int) -> int:
+        assert draft.due is not None
+        if draft.due.level:
+            return store_ms + self._core.rules.levels.delay_ms(draft.due.level)
+        return draft.due.due_ms
+
+    def put_many(self, table: pa.Table) -> PutManyResult:
+        """Accept a table of messages (see `dueline.store.bulk`), all of them or none.
+
+        Raises:
+            InvalidRequest, LimitExceeded: names the first bad row; nothing was changed.
+        """
+        core = self._core
+        core.check_open()
+        rows = bulk.encode(
+            table,
+            now_ms=core.clock.now_ms(),
+            rules=core.rules,
+            ids=core.ids,
+            store_host=core.store_host,
+        )
+        return self.put_encoded(rows)
+
+    def put_encoded(self, rows: bulk.Bulk) -> PutManyResult:
+        """Append encoded rows as one group."""
+        core = self._core
+        count = len(rows)
+        if not count:
+            empty = np.empty(0, dtype=np.int64)
+            return PutManyResult(
+                first_seq=core.next_seq, count=0, unique_ids=rows.unique_ids, due_ms=empty
+            )
+        with core.delay_lock:
+            core.check_open()
+            sizes = np.append(rows.sizes, control.encoded_size(0))
+            positions, end = core.delay.place(sizes)
+            core.delay.reserve(end)
+            store_ms = core.clock.now_ms()
+            first_seq = core.next_seq
+            due_ms = rows.stamp(
+                positions=positions[:count],
+                queue_offsets=self._take_delay_offsets(rows),
+                store_ms=store_ms,
+                first_seq=first_seq,
+                level_delays_ms=np.array(core.rules.levels.delays_ms, dtype=np.int64),
+            )
+            due_ms = np.maximum(due_ms, store_ms)
+            last = Control(kind=control.END, start=int(positions[0]), count=count)
+            closing = control.encode(last, position=int(positions[-1]), store_ms=store_ms)
+            data = np.concatenate([rows.data, np.frombuffer(closing, dtype=np.uint8)])
+            core.append(core.delay, positions, sizes, data)
+            core.next_seq += count
+            with core.lock:
+                core.note_segments(positions[:count], first_seq)
+                numbers = np.array(
+                    [core.timeline.topics.number_of(name) for name in rows.names], dtype=np.int32
+                )
+                units = Units(
+                    due_ms=due_ms,
+                    seq=np.arange(first_seq, first_seq + count, dtype=np.int64),
+                    position=positions[:count],
+                    size=rows.sizes.astype(np.int32),
+                    topic=numbers[rows.topic],
+                    queue_id=rows.queue_id,
+                )
+                core.timeline.add(units, end=first_seq + count, position_end=core.delay.end)
+                hashes, owners = _flat_hashes(rows.key_hashes)
+                core.delay_keys.add(hashes, positions[owners], position_end=core.delay.end)
+        return PutManyResult(
+            first_seq=first_seq, count=count, unique_ids=rows.unique_ids, due_ms=due_ms
+        )
+
+    def _take_delay_offsets(self, rows: bulk.Bulk) -> Int64s:
+        """Queue offsets within SCHEDULE_TOPIC_XXXX/level - 1, or the timer topic's one queue."""
+        offsets = np.empty(len(rows), dtype=np.int64)
+        for level in np.unique(rows.level).tolist():
+            chosen = rows.level == level
+            name = f"SCHEDULE_TOPIC_XXXX/{level - 1}" if level else "rmq_sys_wheel_timer/0"
+            first = self._core.delay_queues.get(name, 0)
+            count = int(np.count_nonzero(chosen))
+            offsets[chosen] = np.arange(first, first + count)
+            self._core.delay_queues[name] = first + count
+        return offsets
+
+    def replace(self, drafts: list[Draft], replaced: Int64s) -> list[PutResult]:
+        """Append delayed messages in place of earlier ones, as one group."""
+        return self._put_delayed(drafts, replaced=replaced)
+
+
+def _is_indexed(draft: Draft) -> bool:
+    return draft.sys_flag & SYS_TRANSACTION_MASK in (0, SYS_COMMIT)
+
+
+def _key_rows(drafts: list[Draft], places: list[int]) -> tuple[Any, Int64s]:
+    hashes = [value for draft in drafts for value in draft.key_hashes]
+    positions = [
+        place for draft, place in zip(drafts, places, strict=False) for _ in draft.key_hashes
+    ]
+    return np.array(hashes, dtype=np.uint32), np.array(positions, dtype=np.int64)
+
+
+def _flat_hashes(lists: pa.ListArray) -> tuple[Any, Int64s]:
+    """All hashes and the row each belongs to."""
+    lengths = np.diff(np.asarray(lists.offsets, dtype=np.int64))
+    owners = np.repeat(np.arange(len(lists), dtype=np.int64), lengths)
+    return lists.flatten().to_numpy(), owners
