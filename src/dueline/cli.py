@@ -1,0 +1,73 @@
+"""The command `dueline`: a thin dispatcher over `dueline.commands`.
+
+    dueline COMMAND [OPTIONS]
+
+A command is a module of `dueline.commands` with two functions: `configure(parser)` declares its
+arguments, `run(args)` does the work and returns the exit code. A new command is a new module and a
+line in `COMMANDS`. Only the module of the command that was asked for is imported, so that printing
+a log does not start by loading Spark.
+
+Exit codes: 0 done, 1 done and something is wrong (each command says what), 2 cannot be done, with
+one line on the error output that says why, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+from dueline import __version__
+from dueline.errors import BrokerError
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS: Final = {
+    "log": "print the records of a store, Dueline's or RocketMQ's",
+}
+
+
+class Command(Protocol):
+    """What a module of `dueline.commands` has to offer."""
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    args = _parse(words)
+    try:
+        return _command(args.command).run(args)
+    except BrokerError as error:
+        print(f"dueline {args.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; the interpreter must not fail on its last flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="dueline", description="A delayed-message broker: send now, receive when it is due."
+    )
+    parser.add_argument("--version", action="version", version=f"dueline {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command_parser = commands.add_parser(name, help=summary, description=summary)
+        if name == chosen:
+            _command(name).configure(command_parser)
+    return parser.parse_args(words)
+
+
+def _command(name: str) -> Command:
+    return cast(Command, importlib.import_module(f"dueline.commands.{name}"))
