@@ -1,12 +1,12 @@
 """The one clock. Milliseconds since 1970, and never backwards.
 
-Acceptance times are promises: a due time is an acceptance time plus a delay, and the order of a queue is
-the order of its store timestamps. So a wall clock that steps back must not be seen: `Clock.now_ms` holds
-the last value until the wall clock has caught up. A step forward is passed on, since messages that the
-wall says are due are due.
+Acceptance times are promises: a due time is an acceptance time plus a delay, and the order of a
+queue is the order of its store timestamps. So a wall clock that steps back must not be seen:
+`Clock.now_ms` holds the last value until the wall clock has caught up. A step forward is passed
+on, since messages that the wall says are due are due.
 
-`Clock` takes its time source as an argument; tests pass `dueline.testing.ManualClock`. No other module
-asks the operating system for the time of day. Any thread may call it.
+`Clock` takes its time source as an argument; tests pass `dueline.testing.ManualClock`. No other
+module asks the operating system for the time of day. Any thread may call it.
 """
 
 from __future__ import annotations

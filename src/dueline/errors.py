@@ -3,7 +3,7 @@
     BrokerError
     ├── InvalidRequest          the caller's input is wrong; the store did not change
     ├── NotFound                a topic, queue, record or id that does not exist
-    ├── LimitExceeded           a named upper bound was hit; the same request may pass later or smaller
+    ├── LimitExceeded           a named upper bound was hit; less or later may pass
     ├── Unavailable             cannot be served now, may be later (no disk space, shutting down)
     ├── ProtocolError           bytes on a wire that do not follow the protocol
     │   ├── LocalProtocolError      we were asked to send something invalid
@@ -13,9 +13,9 @@
         ├── StoreClosed             closed by the owner or by a failed write or fsync
         └── StoreLocked             another process has this store open
 
-Errors carry what they speak of as attributes, so that a protocol edge can turn them into its codes and a
-test can check more than text. Messages say what was expected, what was found and, where it is not
-obvious, what to do.
+Errors carry what they speak of as attributes, so that a protocol edge can turn them into its codes
+and a test can check more than text. Messages say what was expected, what was found and, where it
+is not obvious, what to do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A message as a value, and the small codecs that belong to it.
 
-Properties are RocketMQ's: `name 0x01 value 0x02 name 0x01 value`, UTF-8, with or without a trailing 0x02.
-Two ids name a message. The *unique id* is made by the client (property UNIQ_KEY) or, if it made none, by
-the broker; it stays the same from acceptance to delivery. The *offset id* is an address: store host and log
-position. Positions of the delay log are marked with bit 62, so that an id says which log it points into.
+Properties are RocketMQ's: `name 0x01 value 0x02 name 0x01 value`, UTF-8, with or without a
+trailing 0x02. Two ids name a message. The *unique id* is made by the client (property UNIQ_KEY)
+or, if it made none, by the broker; it stays the same from acceptance to delivery. The *offset id*
+is an address: store host and log position. Positions of the delay log are marked with bit 62, so
+that an id says which log it points into.
 
 Pure functions and frozen values: no I/O, safe from any thread.
 """
@@ -114,7 +115,8 @@ def check_topic(topic: str) -> None:
     if len(topic) <= TOPIC_SIZE_MAX and _TOPIC_PATTERN.fullmatch(topic):
         return
     raise InvalidRequest(
-        f"topic: expected 1 to {TOPIC_SIZE_MAX} of letters, digits and % | _ -, found {topic[:200]!r}",
+        f"topic: expected 1 to {TOPIC_SIZE_MAX} of letters, digits and % | _ -, "
+        f"found {topic[:200]!r}",
         field="topic",
         found=topic,
     )
@@ -237,8 +239,8 @@ def parse_message_id(text: str) -> tuple[bytes, int]:
 class UniqueIds:
     """Makes unique ids in RocketMQ's shape: 10 bytes that name this maker, 6 bytes that count.
 
-    The count starts at the time of creation, so that a process that got its predecessor's random bytes
-    (one in four billion) still counts elsewhere.
+    The count starts at the time of creation, so that a process that got its predecessor's random
+    bytes (one in four billion) still counts elsewhere.
     """
 
     def __init__(self, *, host: bytes, start_ms: int) -> None:

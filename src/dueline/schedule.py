@@ -2,13 +2,12 @@
 
 A producer says *when* through message properties, as RocketMQ's clients do. In order of precedence:
 
-    DELAY             a level, 1 … n of the configured table; more than n means n; 0 or less: not delayed
-    TIMER_DELAY_SEC   seconds from acceptance
-    TIMER_DELAY_MS    milliseconds from acceptance
-    TIMER_DELIVER_MS  an absolute time in milliseconds since 1970
+    DELAY             a level, 1 … n of the configured table; more than n means n; 0 or less: not
+    delayed TIMER_DELAY_SEC   seconds from acceptance TIMER_DELAY_MS    milliseconds from
+    acceptance TIMER_DELIVER_MS  an absolute time in milliseconds since 1970
 
-The answer is a `Due`: the promise that is fixed when the message is accepted. A time that is not in the
-future means "now", which is an ordinary message. Pure functions; no clock is read here.
+The answer is a `Due`: the promise that is fixed when the message is accepted. A time that is not
+in the future means "now", which is an ordinary message. Pure functions; no clock is read here.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class DelayLevels:
 
     @classmethod
     def parse(cls, text: str) -> DelayLevels:
-        """Read RocketMQ's `messageDelayLevel` syntax: numbers with a unit s, m, h or d, by spaces."""
+        """Read RocketMQ's `messageDelayLevel` syntax: numbers with a unit s, m, h or d."""
         words = text.split()
         if not words:
             raise InvalidRequest("delay levels: expected at least one, such as '1s 5s', found none")

@@ -1,10 +1,12 @@
 """Many new delayed messages as one Arrow table: the array form of `dueline.store.draft`.
 
-Columns are those of `SCHEDULE_SCHEMA`; only `topic` and `body` are required. A row says when it is due by
-`deliver_at_ms`, `delay_ms` or `delay_level` (exactly one of them, or none: at once). Everything goes
-through the delay log, also what is due at once, so that a table is accepted as a whole or not at all.
+Columns are those of `SCHEDULE_SCHEMA`; only `topic` and `body` are required. A row says when it is
+due by `deliver_at_ms`, `delay_ms` or `delay_level` (exactly one of them, or none: at once).
+Everything goes through the delay log, also what is due at once, so that a table is accepted as a
+whole or not at all.
 
-`encode` does all the work that needs no lock. `Bulk.stamp` then fills in positions, times and numbers.
+`encode` does all the work that needs no lock. `Bulk.stamp` then fills in positions, times and
+numbers.
 """
 
 from __future__ import annotations
@@ -232,7 +234,8 @@ def _check_bodies(sizes: Int64s, rules: Rules) -> None:
     if len(bad):
         row = int(bad[0])
         raise LimitExceeded(
-            f"row {row}: body: expected at most {rules.body_size_max} bytes, found {int(sizes[row])}",
+            f"row {row}: body: expected at most {rules.body_size_max} bytes, "
+            f"found {int(sizes[row])}",
             row=row,
             limit=rules.body_size_max,
             found=int(sizes[row]),
@@ -299,7 +302,8 @@ def _clean(column: pa.Array, name: str) -> pa.Array:
     if pc.any(dirty, min_count=0).as_py():
         row = int(np.argmax(dirty.to_numpy(zero_copy_only=False)))
         raise InvalidRequest(
-            f"{name}: expected text without the bytes 0x01 and 0x02, found {column[row].as_py()!r:.100}",
+            f"{name}: expected text without the bytes 0x01 and 0x02, "
+            f"found {column[row].as_py()!r:.100}",
             row=row,
             field=name,
         )

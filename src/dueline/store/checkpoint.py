@@ -1,7 +1,7 @@
 """The checkpoint: from where recovery has to read, and which derived files are whole.
 
-One small JSON file with a CRC in front, replaced atomically, kept twice. Everything it names was synced
-before it was written. Without a valid one recovery reads the logs from their beginning.
+One small JSON file with a CRC in front, replaced atomically, kept twice. Everything it names was
+synced before it was written. Without a valid one recovery reads the logs from their beginning.
 """
 
 from __future__ import annotations
@@ -57,9 +57,10 @@ def load(files: Files, path: Path) -> Checkpoint:
         CorruptRecord: it is damaged, or was written by another version.
     """
     check, _, text = files.read(path).partition(b"\n")
+    reason = "CRC does not match"
     try:
-        if int(check, 16) != crc32(text):
-            raise ValueError("CRC does not match")
-        return Checkpoint(**json.loads(text))
+        if int(check, 16) == crc32(text):
+            return Checkpoint(**json.loads(text))
     except (ValueError, TypeError) as error:
-        raise CorruptRecord(f"{path}: {error}", path=str(path), position=0) from error
+        reason = str(error)
+    raise CorruptRecord(f"{path}: {reason}", path=str(path), position=0)

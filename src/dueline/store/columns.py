@@ -1,10 +1,11 @@
 """A file of named columns: sorted runs, written once, mapped for reading.
 
-    | column | pad | column | pad | … | footer (JSON) | footer size (4) | footer CRC (4) | "DUECOLS1" |
+    | column | pad | column | pad | … | footer (JSON) | footer size (4) | footer CRC (4) |
+    "DUECOLS1" |
 
-Columns are little-endian arrays, each at a multiple of 64 bytes. The footer names them with dtype, count,
-place and CRC-32, and carries the owner's `meta`. Opening a file checks every byte: a run with a flipped
-bit is reported and rebuilt from its log, never believed.
+Columns are little-endian arrays, each at a multiple of 64 bytes. The footer names them with dtype,
+count, place and CRC-32, and carries the owner's `meta`. Opening a file checks every byte: a run
+with a flipped bit is reported and rebuilt from its log, never believed.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _chunks(columns: Iterable[tuple[str, Callable[[], Array]]], meta: Any) -> It
     for name, make in columns:
         array = np.ascontiguousarray(make())
         data = array.view(np.uint8)
-        described.append([name, array.dtype.str, len(array), at, crc32(data)])
+        described.append([name, array.dtype.str, len(array), at, crc32(data.data)])
         yield data
         pad = -len(data) % _ALIGN
         yield bytes(pad)
@@ -71,8 +72,9 @@ class ColumnFile:
         view = self._file.view()
         for name, dtype, count, at, crc in footer["columns"]:
             data = view[at : at + count * np.dtype(dtype).itemsize]
-            if crc32(data) != crc:
-                raise self._corrupt(f"column {name}: expected CRC {crc:#x}, found {crc32(data):#x}")
+            found = crc32(data.data)
+            if found != crc:
+                raise self._corrupt(f"column {name}: expected CRC {crc:#x}, found {found:#x}")
             self._columns[name] = data.view(dtype)
         self.forget_pages()
 

@@ -2,16 +2,18 @@
 
     | position (8) | size (4) | tags code (8) |      big-endian, RocketMQ's format
 
-Unit i is the message with queue offset i. Files have a fixed length and are named by the byte offset of
-their first unit: consumequeue/TOPIC/QUEUE/00000000000000000000. Everything here is derived from the commit
-log and rebuilt by recovery; nothing is synced but at a checkpoint.
+Unit i is the message with queue offset i. Files have a fixed length and are named by the byte
+offset of their first unit: consumequeue/TOPIC/QUEUE/00000000000000000000. Everything here is
+derived from the commit log and rebuilt by recovery; nothing is synced but at a checkpoint.
 
-`end` is the next offset (what consumers may read ends there), `start` the first one that still exists.
+`end` is the next offset (what consumers may read ends there), `start` the first one that still
+exists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,7 +99,7 @@ class ConsumeQueue:
             count -= part
 
     def trim(self, log_start: int) -> None:
-        """Advance `start` past units whose records are gone, and delete files that hold only such."""
+        """Advance `start` past units whose records are gone; delete files with only such."""
         while self.start < self.end:
             units = self.read(self.start, self._file_units)
             alive = np.flatnonzero(units["position"] >= log_start)
@@ -222,6 +224,6 @@ def _groups(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
     order = np.argsort(numbers, kind="stable")
     grouped = numbers[order]
     cuts = [0, *(np.flatnonzero(np.diff(grouped)) + 1).tolist(), len(grouped)]
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         if stop > start:
             yield int(grouped[start]), order[start:stop]

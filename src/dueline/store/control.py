@@ -9,8 +9,8 @@ A control record has the layout of a message, topic DUELINE_SYS_CONTROL and the 
     E end     both logs    the `count` records from position `start` on are one group, and complete
     C cancel  delay log    the messages with these acceptance numbers are cancelled
 
-An end of a delivery lists the origins that the user's transform dropped; an end in the delay log lists the
-acceptance numbers that its group replaces (a reschedule).
+An end of a delivery lists the origins that the user's transform dropped; an end in the delay log
+lists the acceptance numbers that its group replaces (a reschedule).
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def decode(record: Record) -> Control:
             numbers = np.frombuffer(body, dtype="<i8", offset=_HEAD.size).astype(np.int64)
             return Control(kind=kind, start=start, count=count, numbers=numbers)
     raise CorruptRecord(
-        f"control record at {record.position}: expected a kind and its numbers, found {body[:32]!r}",
+        f"control record at {record.position}: expected a kind and its numbers, "
+        f"found {body[:32]!r}",
         position=record.position,
         path="",
     )

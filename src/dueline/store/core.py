@@ -6,10 +6,10 @@ Three locks, always taken in this order:
     delay_lock    whoever appends to the delay log, likewise
     lock          everything in memory; held for moments, never across an fsync
 
-Order in a queue is a function of the commit log alone: records by (store time, position). A delivered
-record's store time is the moment it becomes visible. So before an append stamps its records with the time
-t, the gate is opened up to t; and while an append is under way, the gate stays shut beyond the earliest
-time that the append has stamped (`in_flight_ms`).
+Order in a queue is a function of the commit log alone: records by (store time, position). A
+delivered record's store time is the moment it becomes visible. So before an append stamps its
+records with the time t, the gate is opened up to t; and while an append is under way, the gate
+stays shut beyond the earliest time that the append has stamped (`in_flight_ms`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from dueline.errors import StoreClosed
 from dueline.message import UniqueIds, pack_host
 from dueline.schedule import DelayLevels
 from dueline.store.consume_queue import ConsumeQueues
-from dueline.store.files import Files
+from dueline.store.files import Bytes, Files
 from dueline.store.gate import Gate, GateRows
+from dueline.store.kernels import Int64s
 from dueline.store.key_index import KeyIndex
 from dueline.store.log import Log
 from dueline.store.options import StoreOptions
@@ -102,14 +103,14 @@ class Core:
     def is_failed(self) -> bool:
         return self._failure is not None
 
-    def append(self, log: Log, positions: np.ndarray, sizes: np.ndarray, data: object) -> None:  # type: ignore[type-arg]
+    def append(self, log: Log, positions: Int64s, sizes: Int64s, data: Bytes) -> None:
         """Write placed records and, if the store is sync, wait for the disk.
 
         Raises:
             StoreClosed: the write failed; the store is closed from now on.
         """
         try:
-            log.append(positions, sizes, data)  # type: ignore[arg-type]
+            log.append(positions, sizes, data)
             if self.is_sync:
                 log.sync()
         except BaseException as error:
@@ -162,7 +163,7 @@ class Core:
         if self.on_visible is not None:
             self.on_visible([self.queues.names[number] for number in numbers])
 
-    def note_segments(self, positions: np.ndarray, first_seq: int) -> None:  # type: ignore[type-arg]
+    def note_segments(self, positions: Int64s, first_seq: int) -> None:
         """Remember which acceptance numbers stand in which delay segment."""
         bases = positions - positions % self.delay.segment_size_bytes
         found, starts, counts = np.unique(bases, return_index=True, return_counts=True)
@@ -174,7 +175,7 @@ class Core:
             known[1] = first + count
 
     def levels_at(self, position: int) -> DelayLevels:
-        """The level table that was in force when the delay log's record at `position` was written."""
+        """The level table in force when the delay log's record at `position` was written."""
         text = self.options.levels
         for start, levels in self.levels_history:
             if start > position:

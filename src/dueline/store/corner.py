@@ -1,8 +1,8 @@
 """Corners and keys: how far a reader of the timeline has come.
 
-A *key* is a place in due order: (due time, acceptance number). A *corner* is a key, the horizon, and the
-acceptance number that came next when the corner was taken. A message is inside a corner if its key is at
-or before the horizon and it was accepted before that number.
+A *key* is a place in due order: (due time, acceptance number). A *corner* is a key, the horizon,
+and the acceptance number that came next when the corner was taken. A message is inside a corner if
+its key is at or before the horizon and it was accepted before that number.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Carrying delayed messages over into the commit log, once each, and letting them be seen when due.
 
-A delivery is a batch of DELIVERY rows (complete records) and a list of dropped origins. Rows whose origin
-is no longer pending are skipped, so the same delivery may come any number of times and from several
-pipelines. The rest is appended as one group that is void without its end: after a crash all of it is there
-or nothing. A record's store time is when it becomes visible: its due time, or now if that has passed.
+A delivery is a batch of DELIVERY rows (complete records) and a list of dropped origins. Rows whose
+origin is no longer pending are skipped, so the same delivery may come any number of times and from
+several pipelines. The rest is appended as one group that is void without its end: after a crash
+all of it is there or nothing. A record's store time is when it becomes visible: its due time, or
+now if that has passed.
 """
 
 from __future__ import annotations
@@ -141,8 +142,8 @@ class _Rows:
         for batch in batches:
             if not batch.schema.equals(DELIVERY_SCHEMA):
                 raise InvalidRequest(
-                    f"delivery: expected columns {DELIVERY_SCHEMA.names}, found {batch.schema.names}"
-                    " or other types",
+                    f"delivery: expected columns {DELIVERY_SCHEMA.names}, "
+                    f"found {batch.schema.names} or other types",
                     field="schema",
                 )
         table = pa.Table.from_batches(list(batches), schema=DELIVERY_SCHEMA).combine_chunks()
@@ -189,6 +190,5 @@ class _Rows:
         lists = self._table.column("key_hashes").combine_chunks()
         if isinstance(lists, pa.ChunkedArray):
             lists = pa.concat_arrays(lists.chunks) if lists.num_chunks else lists.chunk(0)
-        lengths = np.diff(np.asarray(lists.offsets, dtype=np.int64))
-        owners = np.repeat(np.arange(len(lists), dtype=np.int64), lengths)
+        owners = np.repeat(np.arange(len(lists), dtype=np.int64), kernels.lengths_of(lists))
         return lists.flatten().to_numpy(), owners

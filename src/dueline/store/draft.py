@@ -1,7 +1,7 @@
-"""A single message on its way into a log: everything that can be done before the log's lock is taken.
+"""A single message on its way into a log: all that can be done before the lock is taken.
 
-`prepare` validates, decides where the message goes and encodes its variable parts. Under the lock only
-`Draft.encode` is left: one `struct.pack` and one join.
+`prepare` validates, decides where the message goes and encodes its variable parts. Under the lock
+only `Draft.encode` is left: one `struct.pack` and one join.
 
     ordinary         commit log, its own topic and queue
     half message     commit log, the half topic (TRAN_MSG; not delayed until it is committed)
@@ -65,7 +65,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A validated message with its variable parts encoded. `topic` and `queue_id` are the real ones."""
+    """A validated message with its variable parts encoded; topic and queue are the real ones."""
 
     message: Message
     topic: str

@@ -1,19 +1,18 @@
-"""The only module of the store that opens files: names, positioned reads and writes, fsync, atomic replace.
+"""The only module of the store that opens files: reads, writes, fsync, atomic replace.
 
-Everything that changes a disk goes through one of a handful of methods, so that a test can stop the store
-before any of them, lose what was not synced, or make the disk full (`dueline.testing.FaultyFiles`).
+Everything that changes a disk goes through one of a handful of methods, so that a test can stop
+the store before any of them, lose what was not synced, or make the disk full
+(`dueline.testing.FaultyFiles`).
 
-    File.write_at      bytes at a position, all of them or an OSError
-    File.scatter       many small patches of bytes that were already written
-    File.allocate      reserve disk blocks, so that a full disk is noticed before a record is half written
-    File.sync          fdatasync
-    Files.create       a new file of a fixed length, zeros
-    Files.replace      a whole file: temporary, fsync, rename, fsync of the folder
-    Files.remove, Files.truncate, Files.sync_folder
+    File.write_at      bytes at a position, all of them or an OSError File.scatter       many small
+    patches of bytes that were already written File.allocate      reserve disk blocks, so that a
+    full disk is noticed before a record is half written File.sync          fdatasync Files.create
+    a new file of a fixed length, zeros Files.replace      a whole file: temporary, fsync, rename,
+    fsync of the folder Files.remove, Files.truncate, Files.sync_folder
 
-Promises: when `replace` returns, the new content survives a power cut; at any moment before, a reader finds
-the old content or the new, never a mixture. A File is safe from several threads as long as their writes do
-not overlap.
+Promises: when `replace` returns, the new content survives a power cut; at any moment before, a
+reader finds the old content or the new, never a mixture. A File is safe from several threads as
+long as their writes do not overlap.
 """
 
 from __future__ import annotations
@@ -39,6 +38,12 @@ Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 _FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+def byte_view(data: Bytes) -> memoryview:
+    """The bytes of any buffer that the store writes."""
+    view = data.data if isinstance(data, np.ndarray) else memoryview(data)
+    return view.cast("B")
 
 
 class File:
@@ -72,7 +77,7 @@ class File:
         Raises:
             OSError: the file may then hold a part of it.
         """
-        view = memoryview(data).cast("B")
+        view = byte_view(data)
         while len(view):
             written = os.pwrite(self._fd, view, position)
             position += written
@@ -141,7 +146,7 @@ class File:
             self._map.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
-        """Close the descriptor; arrays handed out by `view` stay readable until they are dropped."""
+        """Close the descriptor; arrays handed out by `view` stay readable."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -199,7 +204,7 @@ class Files:
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         with open(temporary, "wb", buffering=0) as file:
             for chunk in chunks:
-                view = memoryview(chunk).cast("B")
+                view = byte_view(chunk)
                 while len(view):
                     view = view[file.write(view) :]
             os.fsync(file.fileno())
@@ -208,7 +213,7 @@ class Files:
     def replace_sparse(
         self, path: Path, size_bytes: int, parts: Iterator[tuple[int, Bytes]]
     ) -> None:
-        """Make `path` a file of `size_bytes` with only `parts` (offset, bytes) in it, holes between."""
+        """Make `path` a file of `size_bytes` with only `parts` (offset, bytes), holes between."""
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         self.remove(temporary)
         file = self.create(temporary, size_bytes)

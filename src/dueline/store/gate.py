@@ -1,10 +1,12 @@
 """The gate: records that are in the commit log but not yet due, waiting for their millisecond.
 
-Deliveries arrive in batches that are sorted by the time at which they become visible. The gate keeps each
-batch as arrays with a cursor; `open` takes everything that is visible by now, merged in the order
-(visible time, log position), which is the order that recovery would find again in the log alone.
+Deliveries arrive in batches that are sorted by the time at which they become visible. The gate
+keeps each batch as arrays with a cursor; `open` takes everything that is visible by now, merged in
+the order (visible time, log position), which is the order that recovery would find again in the
+log alone.
 
-Memory is bounded by whoever carries messages ahead: the row count is part of the source's admission.
+Memory is bounded by whoever carries messages ahead: the row count is part of the source's
+admission.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Array functions over record bytes: no Python loop over rows, but for checksums (C calls in a list).
+"""Array functions over record bytes: no Python loop over rows, but for checksums (C calls).
 
-Bytes live in one uint8 array `data`; rows are given by int64 arrays of starts, ends or sizes. Arrow arrays
-come and go without a copy where Arrow allows it. Every function is pure and safe from any thread.
+Bytes live in one uint8 array `data`; rows are given by int64 arrays of starts, ends or sizes.
+Arrow arrays come and go without a copy where Arrow allows it. Every function is pure and safe from
+any thread.
 
-The trick behind most of them: Arrow's *binary view* layout is an array of (size, prefix, buffer, offset),
-which numpy can fill for slices anywhere in a buffer; casting it to `binary` then copies in C.
+The trick behind most of them: Arrow's *binary view* layout is an array of (size, prefix, buffer,
+offset), which numpy can fill for slices anywhere in a buffer; casting it to `binary` then copies
+in C.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ __all__ = [
     "gather",
     "headers",
     "join",
+    "lengths_of",
     "offsets_of",
     "slices",
     "tail_checks",
@@ -142,6 +145,12 @@ def buffer_of(array: pa.BinaryArray) -> tuple[Bytes8, Int64s]:
     return np.frombuffer(value_buffer, dtype=np.uint8), offsets
 
 
+def lengths_of(lists: pa.ListArray) -> Int64s:
+    """How many items each row of a list array has."""
+    offsets: Int64s = np.asarray(lists.offsets, dtype=np.int64)
+    return offsets[1:] - offsets[:-1]
+
+
 def offsets_of(sizes: Int64s) -> Int64s:
     """Running starts of rows with these sizes, and their total at the end."""
     offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
@@ -196,13 +205,16 @@ def fold_headers(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint16]:
     words = np.ascontiguousarray(rows).view(">u2").reshape(len(rows), HEADER_SIZE // 2)
     folded = np.bitwise_xor.reduce(words[:, _CHECKED_WORDS], axis=1).astype(np.uint16)
     marks = rows["mark"].astype(np.uint64) & np.uint64(~MARK_CHECK_MASK & 0xFFFFFFFFFFFFFFFF)
-    return folded ^ fold_words(marks)
+    result: npt.NDArray[np.uint16] = folded ^ fold_words(marks)
+    return result
 
 
 def tail_checks(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint16]:
     """The check over topic and properties (with their sizes) of each row."""
     crcs = _crc32s(data, starts, ends)
-    return (crcs ^ crcs >> np.uint64(5) ^ crcs >> np.uint64(8)).astype(np.uint16)
+    folded = crcs ^ crcs >> np.uint64(5) ^ crcs >> np.uint64(8)
+    result: npt.NDArray[np.uint16] = folded.astype(np.uint16)
+    return result
 
 
 def body_crcs(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint32]:
@@ -211,7 +223,7 @@ def body_crcs(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint
 
 
 def _crc32s(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint64]:
-    view = memoryview(data)
+    view = data.data
     pairs = zip(starts.tolist(), ends.tolist(), strict=True)
     return np.fromiter(
         (crc32(view[start:end]) for start, end in pairs), dtype=np.uint64, count=len(starts)

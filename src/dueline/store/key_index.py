@@ -1,12 +1,13 @@
 """Finding records by key or unique id: hashes to log positions, in sorted runs.
 
-Each record of a log is entered under the 32-bit hash of its unique id and of every word of its KEYS. New
-entries collect in memory; sealed, they become a file sorted by hash (`columns.py`), and neighbouring files
-are merged. A lookup is a binary search per file. Hashes collide and old positions may be gone, so whoever
-looks up reads the record and compares the real key.
+Each record of a log is entered under the 32-bit hash of its unique id and of every word of its
+KEYS. New entries collect in memory; sealed, they become a file sorted by hash (`columns.py`), and
+neighbouring files are merged. A lookup is a binary search per file. Hashes collide and old
+positions may be gone, so whoever looks up reads the record and compares the real key.
 
-Derived data: whatever is missing or damaged is rebuilt from the log. The index covers log positions below
-`position_end`; entering those again is ignored. Not thread-safe: its owner holds the store's lock.
+Derived data: whatever is missing or damaged is rebuilt from the log. The index covers log
+positions below `position_end`; entering those again is ignored. Not thread-safe: its owner holds
+the store's lock.
 """
 
 from __future__ import annotations

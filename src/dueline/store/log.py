@@ -1,23 +1,24 @@
 """A segmented, append-only log of records. The commit log and the delay log are both one of these.
 
-A position is a byte in the log, counted from its very first record. Segment files have a fixed length and
-are named by the position of their first byte, in 20 digits:
+A position is a byte in the log, counted from its very first record. Segment files have a fixed
+length and are named by the position of their first byte, in 20 digits:
 
     00000000000000000000   00000000001073741824   …
     | record | record | … | blank |   | record | …  zeros (nothing written yet)
 
-A record never spans two files. What does not fit leaves a *blank* (its length, then BLANK_MAGIC), and at
-least 8 bytes are always left for it. A compacted segment has *gaps* (length, then GAP_MAGIC) where records
-were dropped; survivors keep their positions.
+A record never spans two files. What does not fit leaves a *blank* (its length, then BLANK_MAGIC),
+and at least 8 bytes are always left for it. A compacted segment has *gaps* (length, then
+GAP_MAGIC) where records were dropped; survivors keep their positions.
 
-`place` only computes; `reserve` finds out about a full disk before anything is written; `append` writes.
-One writer at a time (its owner holds a lock); any number of readers.
+`place` only computes; `reserve` finds out about a full disk before anything is written; `append`
+writes. One writer at a time (its owner holds a lock); any number of readers.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ import pyarrow as pa
 
 from dueline.errors import LimitExceeded, NotFound
 from dueline.store import kernels
-from dueline.store.files import Bytes, File, Files
+from dueline.store.files import Bytes, File, Files, byte_view
 from dueline.store.record import BLANK_MAGIC
 
 __all__ = ["BLANK_SIZE", "Log", "LogReader", "segment_name"]
@@ -48,8 +49,8 @@ def segment_name(position: int) -> str:
 class LogReader:
     """Reads records by position from mapped segment files; needs no writer and no lock.
 
-    A task in another process on the same machine may hold one: files it has mapped stay readable even
-    when the owner deletes or compacts them.
+    A task in another process on the same machine may hold one: files it has mapped stay readable
+    even when the owner deletes or compacts them.
     """
 
     def __init__(self, files: Files, folder: Path, segment_size_bytes: int) -> None:
@@ -62,15 +63,16 @@ class LogReader:
         return position - position % self.segment_size_bytes
 
     def read(self, position: int, size: int) -> memoryview:
-        """The `size` bytes at `position`, as a view of the mapped file; shorter at a segment's end."""
+        """The `size` bytes at `position`, a view of the mapped file; shorter at its end."""
         base = self.base_of(position)
         start = position - base
-        return memoryview(self.segment(base).view())[start : start + size]
+        return self.segment(base).view().data[start : start + size]
 
     def gather(self, positions: Positions, sizes: npt.NDArray[np.int32]) -> pa.BinaryArray:
         """Many records as one Arrow array, in the given order; one copy, made in C.
 
-        A record whose segment is gone comes out empty: the caller's checks then say that it is damaged.
+        A record whose segment is gone comes out empty: the caller's checks then say that it is
+        damaged.
         """
         bases = positions - positions % self.segment_size_bytes
         segments, segment_index = np.unique(bases, return_inverse=True)
@@ -189,11 +191,11 @@ class Log(LogReader):
         Raises:
             OSError: the log may then end in a torn record; the owner must close it.
         """
-        view = memoryview(data).cast("B")
+        view = byte_view(data)
         bases = positions - positions % self.segment_size_bytes
         cuts = [0, *(np.flatnonzero(np.diff(bases)) + 1).tolist(), len(positions)]
         taken = 0
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in pairwise(cuts):
             base = int(bases[start])
             if self.base_of(self.end) != base:
                 self._write_blank(base)
@@ -237,7 +239,7 @@ class Log(LogReader):
             self._patched.add(base)
 
     def cut(self, end: int) -> None:
-        """Forget everything from `end` on: later files go, the rest of its segment becomes zeros."""
+        """Forget everything from `end` on: later files go, the rest of the segment is zeros."""
         for base in [base for base in self.bases if base >= end and base != self.start]:
             self._drop(base)
         base = self.base_of(end)

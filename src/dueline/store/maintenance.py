@@ -1,7 +1,7 @@
 """Keeping a store small and quick to open: checkpoints, merges, retention, compaction.
 
-`checkpoint` seals what is in memory, syncs everything derived and then says so in one small file. It
-holds the locks only while it sets things aside. `retain` deletes what nobody needs:
+`checkpoint` seals what is in memory, syncs everything derived and then says so in one small file.
+It holds the locks only while it sets things aside. `retain` deletes what nobody needs:
 
     commit log   segments older than `retention_ms`, and the oldest ones while the disk is too full
     delay log    segments in which everything is done; a segment kept alive by a few long delays is

@@ -21,7 +21,8 @@ _SEGMENT_SIZE_BYTES_MIN = 4096
 class StoreOptions:
     """How a store is laid out and what it accepts.
 
-    flush: "sync" answers a put when it is on disk. "async" answers when the operating system has it:
+    flush: "sync" answers a put when it is on disk. "async" answers when the operating system has
+    it:
         a power cut may then lose the last moments, a crash of the process alone does not.
     """
 

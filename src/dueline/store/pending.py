@@ -7,8 +7,9 @@ Every question about a message that may be delayed has a definite answer:
     delivered      too late: consumers may have seen it, or the transform dropped it
     unknown        no such message was ever accepted here, or it is too long ago
 
-A message can be cancelled up to its due millisecond, also when it waits at the gate: what decides is a
-control record in the delay log, and recovery drops a waiting record whose origin was cancelled.
+A message can be cancelled up to its due millisecond, also when it waits at the gate: what decides
+is a control record in the delay log, and recovery drops a waiting record whose origin was
+cancelled.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Properties of many records at once: the array form of `dueline.message`'s property codec.
 
-`split` turns stored property strings into an Arrow map, `values` picks one property of each row, `merge`
-makes stored strings from a map and named columns. Entries without a name or a value are skipped, as the
-scalar codec does. Also here: tags codes and key hashes of many rows.
+`split` turns stored property strings into an Arrow map, `values` picks one property of each row,
+`merge` makes stored strings from a map and named columns. Entries without a name or a value are
+skipped, as the scalar codec does. Also here: tags codes and key hashes of many rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Final
 from zlib import crc32
 
@@ -155,9 +156,9 @@ def _hash_lists(counts: npt.NDArray[Any], hashes: npt.NDArray[np.uint32]) -> pa.
 
 def _hashes(array: pa.Array) -> npt.NDArray[np.uint32]:
     data, offsets = kernels.buffer_of(pc.fill_null(array.cast(pa.binary()), b""))
-    view = memoryview(data)
+    view = data.data
     bounds = offsets.tolist()
-    pairs = zip(bounds, bounds[1:], strict=False)
+    pairs = pairwise(bounds)
     return np.fromiter(
         (crc32(view[start:end]) for start, end in pairs), dtype=np.uint32, count=len(array)
     )

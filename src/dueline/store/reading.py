@@ -1,7 +1,8 @@
 """Reading what consumers may see: by queue offset, by position, by key, by time.
 
-Records come back as views of the mapped log, in RocketMQ's layout, ready to be sent as they are. Any
-thread may read at any time; only finding a queue and looking up keys takes the store's lock, for moments.
+Records come back as views of the mapped log, in RocketMQ's layout, ready to be sent as they are.
+Any thread may read at any time; only finding a queue and looking up keys takes the store's lock,
+for moments.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Reader:
         queue = self._core.queues.get(topic, queue_id)
         return (0, 0) if queue is None else (queue.start, queue.end)
 
-    def read(
+    def read(  # noqa: PLR0913 - a place and its limits, the limits keyword-only
         self,
         topic: str,
         queue_id: int,

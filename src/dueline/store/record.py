@@ -1,13 +1,14 @@
 """One record of a log: RocketMQ's layout, encoded, decoded and checked one at a time.
 
-    0         4      8        12       16    20           28             36       40       48
-    | total   | magic| bodyCRC| queueId| flag| queueOffset| position     | sysFlag| bornMs | bornHost … |
-    56        64           72              76                 84       88
-    | storeMs | storeHost  | reconsumeTimes| mark             | bodySize| body | topicSize(1) topic |
-    | propertiesSize(2) properties |
+    0       4       8         12        16     20            28         36        40
+    | total | magic | bodyCRC | queueId | flag | queueOffset | position | sysFlag | bornMs |
+    48         56        64          72               76     84         88
+    | bornHost | storeMs | storeHost | reconsumeTimes | mark | bodySize |
+    | body | topicSize (1) | topic | propertiesSize (2) | properties |
 
-All numbers are big-endian. Hosts have 4 + 4 bytes, or 16 + 4 where sysFlag says IPv6 (the positions above
-are IPv4's). RocketMQ calls the field at 76 "preparedTransactionOffset"; we keep a *mark* in it:
+All numbers are big-endian. Hosts have 4 + 4 bytes, or 16 + 4 where sysFlag says IPv6 (the
+positions above are IPv4's). RocketMQ calls the field at 76 "preparedTransactionOffset"; we keep a
+*mark* in it:
 
     bit 62      the record has a mark (it was written by Dueline)
     bit 61      it is a delayed message: the number is its acceptance number ("seq", the origin)
@@ -15,9 +16,10 @@ are IPv4's). RocketMQ calls the field at 76 "preparedTransactionOffset"; we keep
     bits 44-59  check: 16 bits over what bodyCRC does not cover
     bits 0-43   a number: seq, or the position of the half message that this one commits
 
-bodyCRC covers the body alone. The check covers every other byte but queueOffset (known to the consume
-queue, written late) and position (compared with where the record is found). So a flipped bit anywhere in a
-record is noticed. Records without a mark are foreign and only their CRC is checked.
+bodyCRC covers the body alone. The check covers every other byte but queueOffset (known to the
+consume queue, written late) and position (compared with where the record is found). So a flipped
+bit anywhere in a record is noticed. Records without a mark are foreign and only their CRC is
+checked.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Opening a store: the one repair path, after a clean stop and after any crash alike.
 
 1. Read the checkpoint (one of two copies); without one, start from the logs' beginning.
-2. Walk the tail of both logs, check every record, and cut what is torn: bytes after the last sound
-   record, and a last group without its end. A damaged record in the middle is reported and passed over.
+2. Walk the tail of both logs, check every record, and cut what is torn: bytes after the last
+   sound record, and a last group without its end. A damaged record in the middle is reported and
+   passed over.
 3. Delay log: units of the tail go into the open run; control records mark numbers cancelled.
-4. Commit log: delivered origins are marked; records that had been visible are indexed again, in the same
-   order and so at the same offsets; the rest waits at the gate.
+4. Commit log: delivered origins are marked; records that had been visible are indexed again, in
+   the same order and so at the same offsets; the rest waits at the gate.
 5. The clock's floor becomes the latest time that the store has shown to anybody.
 
 Derived files that are damaged or missing (runs, index, queues) are rebuilt from the logs.
@@ -15,8 +16,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,7 +33,7 @@ from dueline.store.checkpoint import Checkpoint
 from dueline.store.control import Control
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
-from dueline.store.kernels import Int64s
+from dueline.store.kernels import Int32s, Int64s
 from dueline.store.log import Log
 from dueline.store.maintenance import checkpoint_path, states_path
 from dueline.store.record import (
@@ -214,7 +217,7 @@ class _Recovery:
         core.delay_keys.position_end = core.delay.end
         core.next_seq = max(core.next_seq, core.timeline.end)
 
-    def _add_units(self, columns: _Columns, positions: Int64s, sizes: np.ndarray) -> None:  # type: ignore[type-arg]
+    def _add_units(self, columns: _Columns, positions: Int64s, sizes: Int32s) -> None:
         core = self._core
         seqs = columns.number
         if core.timeline.states.end == 0 and not core.timeline.runs and len(seqs):
@@ -308,7 +311,7 @@ class _Recovery:
         columns: _Columns,
         chosen: Int64s,
         positions: Int64s,
-        sizes: np.ndarray,  # type: ignore[type-arg]
+        sizes: Int32s,
         origin: Int64s,
     ) -> GateRows:
         core = self._core
@@ -387,14 +390,13 @@ class _Columns:
         rows = np.flatnonzero(pc.equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))
         return [control.decode(records.decode(self._batch[row].as_py())) for row in rows.tolist()]
 
-    def key_hashes(self) -> tuple[np.ndarray, Int64s]:  # type: ignore[type-arg]
+    def key_hashes(self) -> tuple[npt.NDArray[np.uint32], Int64s]:
         real = np.flatnonzero(pc.not_equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))
         texts = self.texts.take(pa.array(real))
         lists = properties.key_hashes(
             properties.values(texts, "UNIQ_KEY"), properties.values(texts, "KEYS")
         )
-        lengths = np.diff(np.asarray(lists.offsets, dtype=np.int64))
-        return lists.flatten().to_numpy(), np.repeat(real, lengths)
+        return lists.flatten().to_numpy(), np.repeat(real, kernels.lengths_of(lists))
 
 
 def _without_open_group(log: Log, found: Scan, end: int) -> tuple[Scan, int]:
@@ -427,9 +429,7 @@ def _segment_starts(positions: Int64s, segment_size_bytes: int) -> list[tuple[in
     """(row count, first row) of each segment's stretch of positions."""
     bases = positions // segment_size_bytes
     cuts = [0, *(np.flatnonzero(np.diff(bases)) + 1).tolist(), len(positions)]
-    return [
-        (stop - start, start) for start, stop in zip(cuts, cuts[1:], strict=False) if stop > start
-    ]
+    return [(stop - start, start) for start, stop in pairwise(cuts) if stop > start]
 
 
 def _no_rows() -> GateRows:

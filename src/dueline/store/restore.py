@@ -5,10 +5,10 @@
     encode_deliveries(messages)   rows that a transform may have changed, as commit-log records
     damaged(window)               which rows fail a check and must go to the dead-letter topic
 
-A delivered record has the body, properties, born time and host of the delayed one, the real topic and
-queue, and the origin in its mark. Position, queue offset and store time are the broker's to fill in: until
-then the store time is the due time, and the check is made for that. Pure functions on Arrow batches; they
-run in Spark's Python workers.
+A delivered record has the body, properties, born time and host of the delayed one, the real topic
+and queue, and the origin in its mark. Position, queue offset and store time are the broker's to
+fill in: until then the store time is the due time, and the check is made for that. Pure functions
+on Arrow batches; they run in Spark's Python workers.
 """
 
 from __future__ import annotations

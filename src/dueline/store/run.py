@@ -2,11 +2,11 @@
 
     due_ms (8)  seq (4, from the run's first)  position (8)  size (4)  topic (4)  queue_id (2)
 
-A unit says when a message is due, which one it is, where its record stands in the delay log, and for
-which topic and queue it is meant, so that counting and planning never read a record. The *open run*
-collects units in acceptance order, in memory. Sealed, it becomes a sorted *run*: a mapped file in order of
-(due time, acceptance). A run covers the acceptance numbers [first, end) and the log positions
-[position_start, position_end); units that are done may be missing from it.
+A unit says when a message is due, which one it is, where its record stands in the delay log, and
+for which topic and queue it is meant, so that counting and planning never read a record. The *open
+run* collects units in acceptance order, in memory. Sealed, it becomes a sorted *run*: a mapped
+file in order of (due time, acceptance). A run covers the acceptance numbers [first, end) and the
+log positions [position_start, position_end); units that are done may be missing from it.
 """
 
 from __future__ import annotations

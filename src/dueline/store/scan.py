@@ -1,8 +1,8 @@
 """Walking a log record by record: for recovery, for rebuilding and for people (`dueline log`).
 
-The walk follows sizes, blanks and gaps. Where that fails it looks for the next record: MAGIC at the right
-place and a position field that says where it stands. So one damaged record does not hide its neighbours.
-Zeros to the end of the data are simply the end.
+The walk follows sizes, blanks and gaps. Where that fails it looks for the next record: MAGIC at
+the right place and a position field that says where it stands. So one damaged record does not hide
+its neighbours. Zeros to the end of the data are simply the end.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
             continue
         try:
             file = reader.segment(base)
-            view = memoryview(file.view())
+            view = file.view().data
         except (NotFound, ValueError) as error:
             damage.append(
                 Damage(start=base, end=base + reader.segment_size_bytes, reason=str(error))
@@ -102,7 +102,7 @@ class _Walk:
         while at + RECORD_SIZE_MIN <= limit:
             size, magic, position = unpack(view, at)
             if (
-                (magic == MAGIC or magic == MAGIC_LONG_TOPIC)
+                magic in (MAGIC, MAGIC_LONG_TOPIC)
                 and position == base + at
                 and RECORD_SIZE_MIN <= size <= limit - at
             ):

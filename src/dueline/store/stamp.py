@@ -1,9 +1,9 @@
 """Putting place and time into the bytes of many encoded records at once.
 
-A batch is encoded before the log's lock is taken, with zeros where the lock holder decides: position,
-queue offset, store time and the mark's number. `seal` makes the checks of freshly encoded records;
-`restamp` fills in the decided fields and corrects the check, which is an XOR and so needs only the
-difference.
+A batch is encoded before the log's lock is taken, with zeros where the lock holder decides:
+position, queue offset, store time and the mark's number. `seal` makes the checks of freshly
+encoded records; `restamp` fills in the decided fields and corrects the check, which is an XOR and
+so needs only the difference.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def seal(data: npt.NDArray[np.uint8], starts: Int64s, ends: Int64s) -> None:
     scatter(data, _mark_at(headers, starts), _big_endian(marks))
 
 
-def restamp(
+def restamp(  # noqa: PLR0913 - the fields that a log decides, keyword-only
     data: npt.NDArray[np.uint8],
     starts: Int64s,
     *,
@@ -54,12 +54,9 @@ def restamp(
     headers = kernels.headers(data, starts)
     old = headers["mark"].astype(np.uint64)
     new = old & _UNCHECKED if marks is None else marks
-    change = kernels.fold_words(
-        (old & _UNCHECKED)
-        ^ new
-        ^ headers["store_ms"].astype(np.uint64)
-        ^ store_ms.astype(np.uint64)
-    )
+    times: npt.NDArray[np.uint64] = headers["store_ms"].astype(np.uint64)
+    times = times ^ store_ms.astype(np.uint64)
+    change = kernels.fold_words((old & _UNCHECKED) ^ new ^ times)
     new = new | (old & ~_UNCHECKED) ^ (change.astype(np.uint64) << _SHIFT)
     scatter(data, _mark_at(headers, starts), _big_endian(new))
     scatter(data, starts + 28, _big_endian(positions))

@@ -5,12 +5,12 @@
     2 cancelled   by its producer or an operator, or replaced by a reschedule
     3 dropped     the user's transform let it go
 
-A state leaves 0 once and only then may turn from delivered into cancelled, while the record waits at the
-gate. So applying the same log twice gives the same states, and recovery may start from any older snapshot.
-A prefix in which nothing is pending and nothing waits at the gate is forgotten.
+A state leaves 0 once and only then may turn from delivered into cancelled, while the record waits
+at the gate. So applying the same log twice gives the same states, and recovery may start from any
+older snapshot. A prefix in which nothing is pending and nothing waits at the gate is forgotten.
 
-The snapshot file holds a line of JSON and the bytes, zlib-compressed, with a CRC; it is written twice, since
-what retention has deleted from the logs cannot be derived again.
+The snapshot file holds a line of JSON and the bytes, zlib-compressed, with a CRC; it is written
+twice, since what retention has deleted from the logs cannot be derived again.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class States:
 
     def save(self, files: Files, path: Path, meta: dict[str, Any]) -> None:
         """Write the snapshot, twice."""
-        packed = zlib.compress(memoryview(self._codes[: self.end - self.base]), level=1)
+        packed = zlib.compress(self._codes[: self.end - self.base].data, level=1)
         head = {"base": self.base, "end": self.end, "crc": zlib.crc32(packed), "meta": meta}
         line = json.dumps(head).encode()
         check = f"{zlib.crc32(line):08x}".encode()
@@ -126,13 +126,12 @@ def load(files: Files, path: Path) -> tuple[States, dict[str, Any]]:
     data = files.read(path)
     line, _, packed = data.partition(b"\n")
     check, _, text = line.partition(b" ")
+    reason = "CRC does not match"
     try:
-        if int(check, 16) != zlib.crc32(text):
-            raise ValueError("head: CRC does not match")
-        head = json.loads(text)
-        if zlib.crc32(packed) != head["crc"]:
-            raise ValueError("bytes: CRC does not match")
-        codes = np.frombuffer(zlib.decompress(packed), dtype=np.uint8).copy()
+        head = json.loads(text) if int(check, 16) == zlib.crc32(text) else None
+        if head is not None and zlib.crc32(packed) == head["crc"]:
+            codes = np.frombuffer(zlib.decompress(packed), dtype=np.uint8).copy()
+            return States(int(head["base"]), codes), dict(head["meta"])
     except (ValueError, KeyError, zlib.error) as error:
-        raise CorruptRecord(f"{path}: {error}", path=str(path), position=0) from error
-    return States(int(head["base"]), codes), dict(head["meta"])
+        reason = str(error)
+    raise CorruptRecord(f"{path}: {reason}", path=str(path), position=0)

@@ -1,7 +1,7 @@
 """The store: two logs, what is derived from them, and the verbs over both.
 
     with Store.open(path, StoreOptions()) as store:
-        store.put(Message(topic="orders", body=b"cancel 17", properties={"TIMER_DELAY_MS": "1800000"}))
+        store.put(Message(topic="orders", body=b"17", properties={"TIMER_DELAY_MS": "1800000"}))
         corner = store.next_corner(until_ms=…, row_count_max=…)
         window = store.window(corner)
         store.deliver([restore.deliveries(store.read_window(window))])
@@ -155,7 +155,7 @@ class Store:
         """The first offset that exists and the next one to be written."""
         return self._reader.offset_range(topic, queue_id)
 
-    def read(
+    def read(  # noqa: PLR0913 - as Reader.read
         self,
         topic: str,
         queue_id: int,
@@ -374,7 +374,7 @@ def _check_segments(core: Core) -> None:
             size = log.segment(base).size_bytes
             if size != log.segment_size_bytes:
                 raise InvalidRequest(
-                    f"{name} segment {base}: expected {log.segment_size_bytes} bytes as configured, "
-                    f"found {size}; open the store with the segment size it was made with",
+                    f"{name} segment {base}: expected {log.segment_size_bytes} bytes as "
+                    f"configured, found {size}; open the store with the size it was made with",
                     path=str(log.path_of(base)),
                 )

@@ -25,7 +25,7 @@ from dueline.message import (
     Message,
     message_id,
 )
-from dueline.store import bulk, control
+from dueline.store import bulk, control, kernels
 from dueline.store.control import Control
 from dueline.store.core import Core
 from dueline.store.draft import Draft, prepare
@@ -402,6 +402,5 @@ def _key_rows(drafts: list[Draft], places: list[int]) -> tuple[Any, Int64s]:
 
 def _flat_hashes(lists: pa.ListArray) -> tuple[Any, Int64s]:
     """All hashes and the row each belongs to."""
-    lengths = np.diff(np.asarray(lists.offsets, dtype=np.int64))
-    owners = np.repeat(np.arange(len(lists), dtype=np.int64), lengths)
+    owners = np.repeat(np.arange(len(lists), dtype=np.int64), kernels.lengths_of(lists))
     return lists.flatten().to_numpy(), owners
