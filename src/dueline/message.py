@@ -17,6 +17,7 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from dueline.errors import InvalidRequest, LimitExceeded
@@ -110,6 +111,7 @@ class Message:
         return self.properties.get("KEYS", "").split()
 
 
+@lru_cache(maxsize=65_536)  # of good names only: an exception is not cached
 def check_topic(topic: str) -> None:
     """Refuse names that RocketMQ refuses: empty, too long, or with other characters."""
     if len(topic) <= TOPIC_SIZE_MAX and _TOPIC_PATTERN.fullmatch(topic):

@@ -113,8 +113,14 @@ def encode(
     headers["size"] = HEADER_SIZE + np.diff(body_offsets) + pc.binary_length(tail).to_numpy()
     records = kernels.join(kernels.fixed_rows(headers), bodies, tail)
     data, offsets = kernels.buffer_of(records)
-    data = data[: offsets[-1]].copy()
-    stamp.seal(data, offsets[:-1], offsets[1:])
+    data = data[: offsets[-1]]
+    stamp.seal(
+        data,
+        offsets[:-1],
+        offsets[1:],
+        marks=np.full(count, MARK_PRESENT, dtype=np.uint64),
+        store_ms=np.zeros(count, dtype=np.int64),
+    )
     return Bulk(
         data=data,
         starts=offsets[:-1],

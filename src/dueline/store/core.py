@@ -103,14 +103,28 @@ class Core:
     def is_failed(self) -> bool:
         return self._failure is not None
 
-    def append(self, log: Log, positions: Int64s, sizes: Int64s, data: Bytes) -> None:
+    def append(
+        self,
+        log: Log,
+        positions: Int64s,
+        sizes: Int64s,
+        data: Bytes,
+        closing: bytes | None = None,
+    ) -> None:
         """Write placed records and, if the store is sync, wait for the disk.
+
+        Args:
+            closing: the bytes of the last record, where they are not in `data`.
 
         Raises:
             StoreClosed: the write failed; the store is closed from now on.
         """
         try:
-            log.append(positions, sizes, data)
+            if closing is None:
+                log.append(positions, sizes, data)
+            else:
+                log.append(positions[:-1], sizes[:-1], data)
+                log.append(positions[-1:], sizes[-1:], closing)
             if self.is_sync:
                 log.sync()
         except BaseException as error:

@@ -104,8 +104,7 @@ class Deliverer:
             )
             closing = control.encode(last, position=int(positions[-1]), store_ms=now_ms)
             stamp.restamp(rows.data, rows.starts, positions=positions[:-1], store_ms=visible_ms)
-            data = np.concatenate([rows.data, np.frombuffer(closing, dtype=np.uint8)])
-            core.append(core.commit, positions, sizes, data)
+            core.append(core.commit, positions, sizes, rows.data, closing)
             with core.lock:
                 core.timeline.mark(rows.origin, DELIVERED)
                 core.timeline.mark(dropped, DROPPED)

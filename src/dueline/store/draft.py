@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from dueline.errors import InvalidRequest
@@ -63,7 +64,7 @@ class Rules:
     body_size_max: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: it is made for every single put, and private
 class Draft:
     """A validated message with its variable parts encoded; topic and queue are the real ones."""
 
@@ -79,11 +80,11 @@ class Draft:
     key_hashes: tuple[int, ...]
     crc: int
     tail: bytes
-    tail_check: int
 
     def size_bytes(self, store_host: bytes) -> int:
-        fixed = HEADER_SIZE + len(self.message.born_host) + len(store_host) - 16
-        return fixed + len(self.message.body) + len(self.tail)
+        message = self.message
+        fixed = HEADER_SIZE - 16 + len(message.born_host) + len(store_host)
+        return fixed + len(message.body) + len(self.tail)
 
     def encode(
         self, *, position: int, queue_offset: int, store_ms: int, store_host: bytes, mark: int
@@ -108,7 +109,7 @@ class Draft:
             ^ mark
             ^ len(message.body)
         )
-        mark |= (fold(words) ^ self.tail_check) << MARK_CHECK_SHIFT
+        mark |= (fold(words) ^ tail_check(self.tail)) << MARK_CHECK_SHIFT
         first = _FIRST.pack(
             size,
             MAGIC,
@@ -169,8 +170,7 @@ def prepare(
         properties["REAL_TOPIC"] = message.topic
         properties["REAL_QID"] = str(message.queue_id)
     text = encode_properties(properties)
-    topic = log_topic.encode("ascii")
-    tail = b"".join((bytes((len(topic),)), topic, len(text).to_bytes(2, "big"), text))
+    tail = b"".join((sized_topic(log_topic), len(text).to_bytes(2, "big"), text))
     keys = properties.get("KEYS")
     names = (unique_id, *keys.split()) if keys else (unique_id,)
     return Draft(
@@ -186,8 +186,14 @@ def prepare(
         key_hashes=tuple([key_hash(name) for name in names]),
         crc=body_crc(message.body),
         tail=tail,
-        tail_check=tail_check(tail),
     )
+
+
+@lru_cache(maxsize=65_536)
+def sized_topic(topic: str) -> bytes:
+    """A checked topic as a record keeps it, with its size in front."""
+    data = topic.encode("ascii")
+    return bytes((len(data),)) + data
 
 
 def _is_half(message: Message) -> bool:
@@ -219,7 +225,14 @@ def _check_numbers(message: Message) -> None:
         raise InvalidRequest(
             f"born time: expected milliseconds since 1970, found {message.born_ms}", field="born_ms"
         )
-    for name in ("flag", "sys_flag", "reconsume_times"):
-        value = getattr(message, name)
-        if not -_INT32_MAX - 1 <= value <= _INT32_MAX:
-            raise InvalidRequest(f"{name}: expected 32 bits, found {value}", field=name)
+    if (
+        -_INT32_MAX <= message.flag <= _INT32_MAX
+        and 0 <= message.sys_flag <= _INT32_MAX
+        and 0 <= message.reconsume_times <= _INT32_MAX
+    ):
+        return
+    raise InvalidRequest(
+        "flag, sysFlag and reconsumeTimes: expected 31 bits each, found "
+        f"{message.flag}, {message.sys_flag} and {message.reconsume_times}",
+        field="flag",
+    )

@@ -33,6 +33,7 @@ __all__ = [
     "Int64s",
     "body_crcs",
     "buffer_of",
+    "crc32_list",
     "fixed_rows",
     "fold_headers",
     "fold_words",
@@ -75,6 +76,9 @@ _VIEW_DTYPE: Final = np.dtype(
     [("size", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("offset", "<i4")]
 )
 _INLINE_MAX: Final = 12
+_INLINE_MASKS: Final = np.where(  # row n keeps n bytes
+    np.arange(_INLINE_MAX) < np.arange(_INLINE_MAX + 1)[:, None], 255, 0
+).astype(np.uint8)
 # 16-bit words of the header that the check covers: not queueOffset, position and mark.
 _CHECKED_WORDS: Final = np.r_[0:10, 18:38, 42:44]
 
@@ -112,12 +116,15 @@ def slices(data: Bytes8, starts: Int64s, sizes: Int64s) -> pa.BinaryArray:
 
 def _inline(data: Bytes8, starts: Int64s, sizes: Int64s) -> Bytes8:
     """Short values as Arrow keeps them inside a view: 12 bytes, zeros behind the value."""
-    columns = np.arange(_INLINE_MAX)
-    keep = columns < sizes[:, None]
-    at = np.where(keep, starts[:, None] + columns, 0)
-    values = data[at] if len(data) else np.zeros(at.shape, dtype=np.uint8)
-    result: Bytes8 = np.where(keep, values, 0)
-    return result
+    last = len(data) - _INLINE_MAX  # a window must not reach beyond the data
+    heads = np.zeros((len(starts), _INLINE_MAX), dtype=np.uint8)
+    inner = starts <= last
+    heads[inner] = windows(data, _INLINE_MAX)[starts[inner]]
+    for row in np.flatnonzero(~inner).tolist():
+        tail = data[starts[row] : starts[row] + sizes[row]]
+        heads[row, : len(tail)] = tail
+    heads &= _INLINE_MASKS[sizes]
+    return heads
 
 
 def _from_views(views: npt.NDArray[Any], buffers: list[Any]) -> pa.BinaryArray:
@@ -223,8 +230,12 @@ def body_crcs(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint
 
 
 def _crc32s(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint64]:
+    return np.array(crc32_list(data, starts, ends), dtype=np.uint64)
+
+
+def crc32_list(data: Bytes8, starts: Int64s, ends: Int64s) -> list[int]:
+    """CRC-32 of each slice of `data`; the one loop that stays in Python, as tight as it gets."""
     view = data.data
-    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
-    return np.fromiter(
-        (crc32(view[start:end]) for start, end in pairs), dtype=np.uint64, count=len(starts)
-    )
+    return [
+        crc32(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]

@@ -8,7 +8,6 @@ skipped, as the scalar codec does. Also here: tags codes and key hashes of many 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, Final
 from zlib import crc32
 
@@ -156,12 +155,7 @@ def _hash_lists(counts: npt.NDArray[Any], hashes: npt.NDArray[np.uint32]) -> pa.
 
 def _hashes(array: pa.Array) -> npt.NDArray[np.uint32]:
     data, offsets = kernels.buffer_of(pc.fill_null(array.cast(pa.binary()), b""))
-    view = data.data
-    bounds = offsets.tolist()
-    pairs = pairwise(bounds)
-    return np.fromiter(
-        (crc32(view[start:end]) for start, end in pairs), dtype=np.uint32, count=len(array)
-    )
+    return np.array(kernels.crc32_list(data, offsets[:-1], offsets[1:]), dtype=np.uint32)
 
 
 def text(array: pa.BinaryArray) -> pa.StringArray:

@@ -28,13 +28,12 @@ from dueline.store.record import (
     HEADER_SIZE,
     HOST_V6_EXTRA,
     MAGIC,
-    MARK_AT,
     MARK_CHECK_SHIFT,
     MARK_DELAYED,
     MARK_GROUP,
     MARK_PRESENT,
 )
-from dueline.store.schema import DELIVERY_SCHEMA, MESSAGE_SCHEMA
+from dueline.store.schema import DELIVERY_SCHEMA, MESSAGE_SCHEMA, empty_batch
 
 __all__ = ["damaged", "deliveries", "encode_deliveries", "messages"]
 
@@ -97,6 +96,8 @@ def damaged(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
 def deliveries(window: pa.RecordBatch) -> pa.RecordBatch:
     """DELIVERY rows of sound WINDOW rows, by patching their bytes."""
+    if not window.num_rows:
+        return empty_batch(DELIVERY_SCHEMA)
     fields = _Fields(window.column("record"))
     texts = fields.properties()
     topics = window.column("topic").cast(pa.binary())
@@ -166,6 +167,8 @@ def encode_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
         InvalidRequest: a row that no record can hold, with its number and the reason.
     """
     count = batch.num_rows
+    if not count:
+        return empty_batch(DELIVERY_SCHEMA)
     texts = properties.merge(
         count,
         {
@@ -248,20 +251,17 @@ def _finish(  # noqa: PLR0913 - the columns of one schema, all keyword-only
     queue_id: pa.Array,
     texts: pa.BinaryArray,
 ) -> pa.RecordBatch:
-    """Put due time, origin and check into the records' bytes, in place, and add what is indexed."""
+    """Put due time, origin and check into the records' bytes and add what is indexed.
+
+    The bytes were joined a moment ago and belong to nobody else: they are changed in place.
+    """
     data, offsets = kernels.buffer_of(records)
-    data = data.copy()
-    headers = kernels.headers(data, offsets[:-1])
-    headers["mark"] = (origin | _MARK).astype(np.uint64)
-    patched = headers.view(np.uint8).reshape(len(headers), HEADER_SIZE)
-    wide = headers["sys_flag"] >> 4 & 3
-    extra = HOST_V6_EXTRA * ((wide & 1) + (wide >> 1)).astype(np.int64)
-    stamp.scatter(data, offsets[:-1] + MARK_AT + extra, patched[:, MARK_AT : MARK_AT + 8])
-    zeros = np.zeros(len(origin), dtype=np.int64)
-    stamp.seal(data, offsets[:-1], offsets[1:])
-    stamp.restamp(data, offsets[:-1], positions=zeros, queue_offsets=zeros, store_ms=due_ms)
-    sealed = pa.Array.from_buffers(
-        pa.binary(), len(records), [None, records.buffers()[1], pa.py_buffer(data)]
+    stamp.seal(
+        data,
+        offsets[:-1],
+        offsets[1:],
+        marks=(origin | _MARK).astype(np.uint64),
+        store_ms=due_ms,
     )
     hashes = properties.key_hashes(
         properties.values(texts, "UNIQ_KEY"), properties.values(texts, "KEYS")
@@ -275,7 +275,7 @@ def _finish(  # noqa: PLR0913 - the columns of one schema, all keyword-only
             queue_id.cast(pa.int32()),
             pa.array(codes),
             hashes,
-            sealed,
+            records,
         ],
         schema=DELIVERY_SCHEMA,
     )

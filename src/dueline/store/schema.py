@@ -12,7 +12,13 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["DELIVERY_SCHEMA", "MESSAGE_SCHEMA", "SCHEDULE_SCHEMA", "WINDOW_SCHEMA"]
+__all__ = [
+    "DELIVERY_SCHEMA",
+    "MESSAGE_SCHEMA",
+    "SCHEDULE_SCHEMA",
+    "WINDOW_SCHEMA",
+    "empty_batch",
+]
 
 WINDOW_SCHEMA: Final = pa.schema(
     [
@@ -70,3 +76,8 @@ SCHEDULE_SCHEMA: Final = pa.schema(
         pa.field("unique_id", pa.string()),
     ]
 )
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of no rows."""
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -29,12 +29,25 @@ _UNCHECKED = np.uint64(~MARK_CHECK_MASK & (1 << 64) - 1)
 _SHIFT = np.uint64(MARK_CHECK_SHIFT)
 
 
-def seal(data: npt.NDArray[np.uint8], starts: Int64s, ends: Int64s) -> None:
-    """Make the check bits of every record match its bytes, in place."""
+def seal(
+    data: npt.NDArray[np.uint8],
+    starts: Int64s,
+    ends: Int64s,
+    *,
+    marks: npt.NDArray[np.uint64],
+    store_ms: Int64s,
+) -> None:
+    """Give freshly joined records their marks, with right checks, and a store time, in place.
+
+    Position and queue offset become 0. `marks` has flags and numbers, check bits zero.
+    """
     headers = kernels.headers(data, starts)
-    marks = headers["mark"].astype(np.uint64) & _UNCHECKED
-    marks |= checks_of(data, starts, ends, headers).astype(np.uint64) << _SHIFT
-    scatter(data, _mark_at(headers, starts), _big_endian(marks))
+    headers["mark"] = marks
+    headers["store_ms"] = store_ms
+    checks = checks_of(data, starts, ends, headers).astype(np.uint64)
+    scatter(data, _mark_at(headers, starts), _big_endian(marks | checks << _SHIFT))
+    scatter(data, _store_ms_at(headers, starts), _big_endian(store_ms))
+    scatter(data, starts + 20, np.zeros((len(starts), 16), dtype=np.uint8))
 
 
 def restamp(  # noqa: PLR0913 - the fields that a log decides, keyword-only
@@ -60,8 +73,7 @@ def restamp(  # noqa: PLR0913 - the fields that a log decides, keyword-only
     new = new | (old & ~_UNCHECKED) ^ (change.astype(np.uint64) << _SHIFT)
     scatter(data, _mark_at(headers, starts), _big_endian(new))
     scatter(data, starts + 28, _big_endian(positions))
-    store_at = starts + 56 + (headers["sys_flag"] >> 4 & 1).astype(np.int64) * HOST_V6_EXTRA
-    scatter(data, store_at, _big_endian(store_ms))
+    scatter(data, _store_ms_at(headers, starts), _big_endian(store_ms))
     if queue_offsets is not None:
         scatter(data, starts + 20, _big_endian(queue_offsets))
 
@@ -91,6 +103,11 @@ def _mark_at(headers: npt.NDArray[Any], starts: Int64s) -> Int64s:
     sys_flag = headers["sys_flag"]
     extra = HOST_V6_EXTRA * ((sys_flag >> 4 & 1) + (sys_flag >> 5 & 1)).astype(np.int64)
     result: Int64s = starts + HEADER_SIZE - 12 + extra
+    return result
+
+
+def _store_ms_at(headers: npt.NDArray[Any], starts: Int64s) -> Int64s:
+    result: Int64s = starts + 56 + HOST_V6_EXTRA * (headers["sys_flag"] >> 4 & 1).astype(np.int64)
     return result
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,8 +39,7 @@ __all__ = ["PutManyResult", "PutResult", "Putter"]
 GROUP_MESSAGES_MAX: Final = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutResult:
+class PutResult(NamedTuple):  # a tuple: one is made for every single put
     """Where an accepted message stands, and when it is due (None: at once)."""
 
     topic: str
@@ -47,10 +47,16 @@ class PutResult:
     queue_offset: int
     position: int
     store_ms: int
+    store_host: bytes
     unique_id: str
-    message_id: str
     due_ms: int | None = None
     seq: int | None = None
+
+    @property
+    def message_id(self) -> str:
+        """The offset id; it says which log the message stands in."""
+        mark = 0 if self.seq is None else DELAY_LOG_MARK
+        return message_id(self.store_host, self.position | mark)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +72,14 @@ class PutManyResult:
 class _Call:
     """One caller of `put` in waiting."""
 
-    __slots__ = ("error", "is_leader", "message", "ready", "result")
+    __slots__ = ("error", "is_leader", "message", "next", "ready", "result")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self.result: PutResult | None = None
         self.error: BaseException | None = None
         self.is_leader = False
+        self.next: _Call | None = None  # who is woken after this one
         self.ready = threading.Lock()
         self.ready.acquire()
 
@@ -97,13 +104,21 @@ class Putter:
             call.ready.acquire()
         if call.is_leader:
             self._lead()
+        if call.next is not None:
+            call.next.ready.release()
+        else:
+            self._hand_over()
         if call.error is not None:
             raise call.error
         assert call.result is not None
         return call.result
 
     def _lead(self) -> None:
-        """Write for everyone who waits now, then pass the lead on to one who came meanwhile."""
+        """Write for everyone who waits now.
+
+        Then each caller wakes the next one and the last passes the lead on. Waking all of them at
+        once would make them fight for the interpreter; this way they also come back as one group.
+        """
         with self._mutex:
             group = self._waiting[:GROUP_MESSAGES_MAX]
             self._waiting = self._waiting[GROUP_MESSAGES_MAX:]
@@ -113,20 +128,23 @@ class Putter:
             answers = self.put_all([call.message for call in group])
         except BaseException as failure:  # noqa: BLE001 - every waiting caller gets it raised
             error = failure
-        with self._mutex:
-            if self._waiting:
-                self._waiting[0].is_leader = True
-                self._waiting[0].ready.release()
-            else:
-                self._has_leader = False
         for number, call in enumerate(group):
             answer = error if error is not None else answers[number]
             if isinstance(answer, PutResult):
                 call.result = answer
             else:
                 call.error = answer
-            if number:  # the first is the leader itself
-                call.ready.release()
+        for call, following in pairwise(group):
+            call.next = following
+
+    def _hand_over(self) -> None:
+        """Let one who came meanwhile lead the next group."""
+        with self._mutex:
+            if self._waiting:
+                self._waiting[0].is_leader = True
+                self._waiting[0].ready.release()
+            else:
+                self._has_leader = False
 
     def put_all(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
         """Accept messages together; a refused one is answered with its error.
@@ -216,7 +234,7 @@ class Putter:
                 position=place,
                 store_ms=store_ms,
                 unique_id=draft.unique_id,
-                message_id=message_id(host, place),
+                store_host=host,
             )
             for draft, place, offset in zip(drafts, places, queue_offsets, strict=True)
         ]
@@ -284,7 +302,7 @@ class Putter:
                 position=place,
                 store_ms=store_ms,
                 unique_id=draft.unique_id,
-                message_id=message_id(host, place | DELAY_LOG_MARK),
+                store_host=host,
                 due_ms=due,
                 seq=first_seq + number,
             )
@@ -348,8 +366,7 @@ class Putter:
             due_ms = np.maximum(due_ms, store_ms)
             last = Control(kind=control.END, start=int(positions[0]), count=count)
             closing = control.encode(last, position=int(positions[-1]), store_ms=store_ms)
-            data = np.concatenate([rows.data, np.frombuffer(closing, dtype=np.uint8)])
-            core.append(core.delay, positions, sizes, data)
+            core.append(core.delay, positions, sizes, rows.data, closing)
             core.next_seq += count
             with core.lock:
                 core.note_segments(positions[:count], first_seq)

@@ -1,0 +1,1 @@
+"""Benchmarks: each module runs with one command and prints what it measured."""
