@@ -81,8 +81,8 @@ class _Recovery:
         core = self._core
         start = self._load_checkpoint()
         start = self._load_derived(start)
-        delay = self._tail(core.delay, start.delay_position, "delay log")
-        commit = self._tail(core.commit, start.commit_position, "commit log")
+        delay = self._tail(core.delay, start.delay_position, start.delay_position, "delay log")
+        commit = self._tail(core.commit, start.commit_position, start.commit_end, "commit log")
         self._replay_delay(delay)
         rows = self._replay_commit(commit)
         self._index(rows, start)
@@ -175,11 +175,15 @@ class _Recovery:
 
     # The logs' tails
 
-    def _tail(self, log: Log, start: int, name: str) -> Scan:
-        """Walk a log from `start`, cut what is torn, and set its end."""
+    def _tail(self, log: Log, start: int, whole_end: int, name: str) -> Scan:
+        """Walk a log from `start`, cut what is torn, and set its end.
+
+        A checkpoint knew everything before `whole_end` to be whole: a walk that starts in the middle
+        of a group (at the first record that waits at the gate) must not take it for a torn one.
+        """
         found = scan(log, max(start, log.start), log.bases)
         end = max(found.end, start)
-        found, end = _without_open_group(log, found, end)
+        found, end = _without_open_group(log, found, end, whole_end)
         sound_end = int(found.positions[-1] + found.sizes[-1]) if len(found.positions) else end
         inner = [damage for damage in found.damage if damage.start < sound_end]
         self._damage += [(name, damage) for damage in inner]
@@ -215,7 +219,9 @@ class _Recovery:
             self._add_units(columns, positions, found.sizes[rows][chosen])
         core.timeline.open.position_end = core.delay.end
         core.delay_keys.position_end = core.delay.end
-        core.next_seq = max(core.next_seq, core.timeline.end)
+        # Numbers that were given out stay so, also when nothing with them is left in log or runs.
+        core.next_seq = max(core.next_seq, core.timeline.end, core.timeline.states.end)
+        core.timeline.open.end = core.next_seq
 
     def _add_units(self, columns: _Columns, positions: Int64s, sizes: Int32s) -> None:
         core = self._core
@@ -399,11 +405,13 @@ class _Columns:
         return lists.flatten().to_numpy(), np.repeat(real, kernels.lengths_of(lists))
 
 
-def _without_open_group(log: Log, found: Scan, end: int) -> tuple[Scan, int]:
+def _without_open_group(log: Log, found: Scan, end: int, whole_end: int) -> tuple[Scan, int]:
     """Leave out a last group that has no end, or an end but not all of its records."""
     keep = len(found.positions)
     members = 0
     for row in range(len(found.positions) - 1, -1, -1):
+        if int(found.positions[row]) < whole_end:
+            break
         record = records.decode(
             log.read(int(found.positions[row]), int(found.sizes[row])),
             position=int(found.positions[row]),
