@@ -22,7 +22,7 @@ from dueline.flight.values import Value
 __all__ = ["FlightClient", "StageStream"]
 
 CALL_TIMEOUT_S: Final = 60.0
-"""Longer than any action takes; a commit of a large window is the slowest."""
+"""Longer than any action on a window takes; a bulk job's put may need more."""
 
 STREAM_TIMEOUT_S: Final = 600.0
 
@@ -38,13 +38,15 @@ class FlightClient:
         self.address: Final = address
         self._client = flight.connect(f"grpc+tcp://{address}")
 
-    def call(self, request: Value, answer: type[_Answer]) -> _Answer:
+    def call(
+        self, request: Value, answer: type[_Answer], *, timeout_s: float = CALL_TIMEOUT_S
+    ) -> _Answer:
         """Send an action and wait for its answer.
 
         Raises:
             BrokerError: what the broker raised, or `Unavailable` if there is none.
         """
-        options = flight.FlightCallOptions(timeout=CALL_TIMEOUT_S)
+        options = flight.FlightCallOptions(timeout=timeout_s)
         action = flight.Action(_NAMES[type(request)], request.encode())
         try:
             results = [

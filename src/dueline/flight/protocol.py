@@ -25,7 +25,10 @@ from dueline.flight.values import Value, dataclass
 __all__ = [
     "ACTIONS",
     "PROTOCOL_VERSION",
+    "STORED_SCHEMA",
     "UNIT_SCHEMA",
+    "Answers",
+    "Cancel",
     "CommitWindow",
     "Committed",
     "Corner",
@@ -33,14 +36,28 @@ __all__ = [
     "Description",
     "Discard",
     "Discarded",
+    "Figures",
     "FileAccess",
-    "Key",
+    "FindPending",
+    "ListQueues",
+    "Move",
     "NextWindow",
+    "PendingPlan",
+    "PlanPending",
     "PlanWindow",
+    "PutRows",
+    "QueueList",
+    "QueueRange",
+    "ReadMessages",
+    "ReadPending",
     "ReadSlice",
+    "Reschedule",
+    "RowsPut",
     "Slice",
     "StageRows",
+    "Stats",
     "Ticket",
+    "TimeRange",
     "WindowEnd",
     "WindowPlan",
 ]
@@ -59,16 +76,16 @@ UNIT_SCHEMA: Final = pa.schema(
 )
 """A slice without its records: for tasks that map the delay log's files themselves."""
 
+STORED_SCHEMA: Final = pa.schema(
+    [
+        pa.field("queue_offset", pa.int64(), nullable=False),
+        pa.field("record", pa.binary(), nullable=False),
+    ]
+)
+"""Records of one queue, with the place of each in it."""
+
 
 # --- places in the timeline -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key(Value):
-    """A message's place in due order."""
-
-    due_ms: int
-    seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +99,8 @@ class Corner(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice(Value):
-    """The part of a window in (after, until]; `after` None means from its beginning."""
+    """A part of a window in due order; its plan knows which one."""
 
-    after: Key | None
-    until: Key
     row_count: int
     size_bytes: int
 
@@ -140,7 +155,6 @@ class NextWindow(Value):
     ahead_ms: int
     lead_ms: int
     row_count_max: int
-    size_bytes_max: int
     wait_ms: int
     until_ms: int | None = None
 
@@ -150,20 +164,18 @@ class NextWindow(Value):
                 raise InvalidRequest(
                     f"{name}: expected 0 to a day, found {getattr(self, name)}", field=name
                 )
-        for name in ("row_count_max", "size_bytes_max"):
-            if getattr(self, name) < 1:
-                raise InvalidRequest(
-                    f"{name}: expected 1 or more, found {getattr(self, name)}", field=name
-                )
+        if self.row_count_max < 1:
+            raise InvalidRequest(
+                f"row_count_max: expected 1 or more, found {self.row_count_max}",
+                field="row_count_max",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowEnd(Value):
-    """The answer: a corner, and what lies inside it and is not done (0: nothing to do)."""
+    """The answer: a corner with something inside that is not done, or None."""
 
-    end: Corner
-    row_count: int
-    size_bytes: int
+    end: Corner | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,12 +231,124 @@ class Discarded(Value):
     token_count: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutRows(Value):
+    """Accept the messages staged under these tokens, all of them or none."""
+
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsPut(Value):
+    """They have the acceptance numbers [first_seq, first_seq + row_count)."""
+
+    first_seq: int
+    row_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPending(Value):
+    """Cut the messages that are due in [start_ms, end_ms) and not done into slices."""
+
+    start_ms: int
+    end_ms: int
+    slice_count_max: int
+    slice_row_count_min: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingPlan(Value):
+    """Time ranges of about equal row counts; nothing is kept, so a range may be read any time."""
+
+    ranges: tuple[TimeRange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeRange(Value):
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQueues(Value):
+    """Which queues does a topic have, and which offsets became visible in [start_ms, end_ms)?"""
+
+    topic: str
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueList(Value):
+    queues: tuple[QueueRange, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRange(Value):
+    """Offsets [start, end) of one queue."""
+
+    queue_id: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel(Value):
+    """Cancel what waits under these keys or ids."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reschedule(Value):
+    """Move what waits under these keys or ids to new times."""
+
+    moves: tuple[Move, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move(Value):
+    key: str
+    due_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers(Value):
+    """One for each key: cancelled, rescheduled, delivered or unknown."""
+
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats(Value):
+    """How much is there?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures(Value):
+    """`next_due_ms` and `gate_next_ms` are None if nothing waits there."""
+
+    accepted: int
+    pending: int
+    at_gate: int
+    next_due_ms: int | None
+    gate_next_ms: int | None
+    staged_bytes: int
+    plan_count: int
+
+
 ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
     "describe": (Describe, Description),
     "next_window": (NextWindow, WindowEnd),
     "plan_window": (PlanWindow, WindowPlan),
     "commit_window": (CommitWindow, Committed),
     "discard": (Discard, Discarded),
+    "put_rows": (PutRows, RowsPut),
+    "plan_pending": (PlanPending, PendingPlan),
+    "list_queues": (ListQueues, QueueList),
+    "cancel": (Cancel, Answers),
+    "reschedule": (Reschedule, Answers),
+    "stats": (Stats, Figures),
 }
 """Every action's name with the types of its request and its answer."""
 
@@ -244,10 +368,39 @@ class ReadSlice(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPending(Value):
+    """What is due in [start_ms, end_ms) and not done: WINDOW_SCHEMA."""
+
+    start_ms: int
+    end_ms: int
+    topics: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindPending(Value):
+    """What waits under a key, unique id or offset id: WINDOW_SCHEMA."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMessages(Value):
+    """What consumers can read at [start, end) of a queue: STORED_SCHEMA."""
+
+    topic: str
+    queue_id: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket(Value):
     """Which stream; exactly one field is set."""
 
     slice: ReadSlice | None = None
+    pending: ReadPending | None = None
+    found: FindPending | None = None
+    messages: ReadMessages | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,13 +26,14 @@ from typing import IO, Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.spark import transform as transforms
 from dueline.spark.options import Options
 from dueline.spark.session import SessionOptions, open_session
 
-__all__ = ["DeliveryOptions", "main", "run", "start"]
+__all__ = ["DeliveryOptions", "main", "query_of", "run", "start"]
 
 FAILURE_COUNT_MAX: Final = 5
 BACKOFF_S_MAX: Final = 15.0
@@ -64,7 +65,12 @@ class DeliveryOptions:
 
 
 def start(session: SparkSession, options: DeliveryOptions) -> StreamingQuery:
-    """Start the delivery query.
+    """Start the delivery query; it runs until it is stopped or fails."""
+    return query_of(session, options).start()
+
+
+def query_of(session: SparkSession, options: DeliveryOptions) -> DataStreamWriter:
+    """The delivery query, ready to be started.
 
     Raises:
         InvalidRequest: options or a transform that cannot work.
@@ -79,8 +85,6 @@ def start(session: SparkSession, options: DeliveryOptions) -> StreamingQuery:
         due.writeStream.format("dueline")
         .options(**options.sink_options())
         .option("checkpointLocation", options.checkpoint)
-        .queryName("deliver")
-        .start()
     )
 
 

@@ -43,10 +43,7 @@ class Options:
     """Stream read, `wait`: how long one question may wait for an answer while nothing is due."""
 
     row_count_max: int = 200_000
-    """Stream read: the most rows of one shard in a batch."""
-
-    size_bytes_max: int = 256 << 20
-    """Stream read: the most bytes of one shard in a batch (one message may be larger)."""
+    """Stream read: the most rows of one shard in a batch; its broker bounds the bytes."""
 
     slice_count_max: int = 4
     """Stream and batch read: the most partitions of one shard."""
@@ -60,11 +57,11 @@ class Options:
     missing: str = "error"
     """Stream write: rows that were read and did not arrive. `drop` if a transform may filter."""
 
-    view: str = "pending"
-    """Batch read: `pending` is what waits, `messages` what consumers can read (needs `topic`)."""
+    view: str | None = None
+    """Batch read: `pending` is what waits, `messages` what consumers of a topic can read."""
 
     topic: str | None = None
-    """Batch read of `messages`: the topic."""
+    """Batch read of `messages`: the topic; a filter on the column does as well."""
 
     rejects: str | None = None
     """Batch write: a folder for rows that cannot be accepted; without it, one fails the job."""
@@ -143,7 +140,6 @@ _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "lead": ("lead_ms", _duration),
     "wait": ("wait_ms", _duration),
     "row_count_max": ("row_count_max", _positive),
-    "size_bytes_max": ("size_bytes_max", _positive),
     "slice_count_max": ("slice_count_max", _positive),
     "slice_row_count_min": ("slice_row_count_min", _positive),
     "transport": ("transport", _one_of("auto", "flight", "files")),

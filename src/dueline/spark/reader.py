@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from dueline.errors import BrokerError, InvalidRequest, Unavailable
+from dueline.errors import InvalidRequest, Unavailable
 from dueline.flight import FlightClient, protocol
 from dueline.flight.access import is_here
 from dueline.spark import rows
@@ -94,9 +94,8 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._next_windows(_row_count_max(limit))
         offset = before
         for address, end in ends.items():
-            if end.row_count:
-                past = before.shards.get(address, _START)
-                offset = offset.with_shard(address, past.next(end.end))
+            past = before.shards.get(address, _START)
+            offset = offset.with_shard(address, past.next(end))
         return offset.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -137,36 +136,35 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for index in range(len(plan.slices))
         ]
 
-    def _next_windows(self, row_count_max: int) -> dict[str, protocol.WindowEnd]:
-        """The shards that have something to do; waits for the first that has."""
-        addresses = self._options.brokers
-        if len(addresses) == 1:
-            wait_ms = 0 if self._until_ms else self._options.wait_ms
-            return {addresses[0]: self._next_window(addresses[0], row_count_max, wait_ms)}
-        ends = self._ask_all(row_count_max, 0, is_first_enough=False)
-        if self._until_ms or any(end.row_count for end in ends.values()):
+    def _next_windows(self, row_count_max: int) -> dict[str, protocol.Corner]:
+        """The shards that have something to do, with how far; waits for the first that has."""
+        if len(self._options.brokers) == 1:
+            return self._ask_all(row_count_max, 0 if self._until_ms else self._options.wait_ms)
+        ends = self._ask_all(row_count_max, 0)
+        if ends or self._until_ms:
             return ends
-        wait_ms = min(self._options.wait_ms, _WAIT_MS_SHARED)
-        return self._ask_all(row_count_max, wait_ms, is_first_enough=True)
+        return self._ask_all(row_count_max, min(self._options.wait_ms, _WAIT_MS_SHARED))
 
-    def _ask_all(
-        self, row_count_max: int, wait_ms: int, *, is_first_enough: bool
-    ) -> dict[str, protocol.WindowEnd]:
+    def _ask_all(self, row_count_max: int, wait_ms: int) -> dict[str, protocol.Corner]:
+        """Ask all shards at once; with `wait_ms`, the first that has something is enough."""
         asked = {
             self._pool.submit(self._next_window, address, row_count_max, wait_ms): address
             for address in self._options.brokers
         }
-        ends: dict[str, protocol.WindowEnd] = {}
-        failures: list[BrokerError] = []
+        ends: dict[str, protocol.Corner] = {}
+        failures: list[Unavailable] = []
         waiting: set[Future[protocol.WindowEnd]] = set(asked)
-        while waiting and not (is_first_enough and any(end.row_count for end in ends.values())):
+        while waiting and not (wait_ms and ends):
             answered, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in answered:
                 try:
-                    ends[asked[future]] = future.result()
+                    answer = future.result()
                 except Unavailable as error:
                     failures.append(error)
-        if not ends and failures:
+                else:
+                    if answer.end is not None:
+                        ends[asked[future]] = answer.end
+        if len(failures) == len(asked):
             raise failures[0]
         for failure in failures:
             log.warning("left out of this batch: %s", failure.message)
@@ -178,7 +176,6 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ahead_ms=options.ahead_ms,
             lead_ms=min(options.lead_ms, options.ahead_ms),
             row_count_max=row_count_max,
-            size_bytes_max=options.size_bytes_max,
             wait_ms=wait_ms,
             until_ms=self._until_ms.get(address),
         )

@@ -14,11 +14,17 @@ import pyarrow as pa
 
 from dueline.errors import BrokerError
 from dueline.message import DEAD_LETTER_TOPIC
-from dueline.spark.schema import MESSAGE_COLUMNS, RECORD_COLUMNS, conform
+from dueline.spark.schema import (
+    MESSAGE_COLUMNS,
+    PENDING_COLUMNS,
+    RECORD_COLUMNS,
+    STORED_COLUMNS,
+    conform,
+)
 from dueline.store import restore
 from dueline.store.schema import MESSAGE_SCHEMA, WINDOW_SCHEMA
 
-__all__ = ["deliveries", "message_rows", "record_rows"]
+__all__ = ["deliveries", "message_rows", "pending_rows", "record_rows", "stored_rows"]
 
 _DAMAGED: Final = "the record in the delay log fails its check"
 _REASON: Final = "DUELINE_REASON"
@@ -41,10 +47,36 @@ def message_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]
             yield _with_shard(letters, shard, MESSAGE_COLUMNS)
 
 
+def pending_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
+    """WINDOW rows as PENDING_COLUMNS."""
+    for rows in message_rows(window, shard):
+        times = rows["due_ms"].cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+        yield pa.RecordBatch.from_arrays([*rows.columns, times], schema=PENDING_COLUMNS)
+
+
+def stored_rows(
+    stored: pa.RecordBatch, topic: str, queue_id: int, shard: str
+) -> Iterator[pa.RecordBatch]:
+    """STORED rows of one queue as STORED_COLUMNS."""
+    count = stored.num_rows
+    window = pa.RecordBatch.from_arrays(
+        [
+            stored["queue_offset"],
+            stored["queue_offset"],
+            pa.repeat(pa.scalar(topic, pa.string()), count),
+            pa.repeat(pa.scalar(queue_id, pa.int32()), count),
+            stored["record"],
+        ],
+        schema=WINDOW_SCHEMA,
+    )
+    messages = restore.messages(window).rename_columns(["queue_offset", *MESSAGE_SCHEMA.names[1:]])
+    yield _with_shard(messages, shard, STORED_COLUMNS)
+
+
 def deliveries(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """DELIVERY rows of what arrives at the sink: records are patched, messages encoded."""
     if "record" in batch.schema.names:
-        yield from _patched(conform(batch, _required(WINDOW_SCHEMA)))
+        yield from _patched(conform(batch, WINDOW_SCHEMA))
     else:
         yield from _encoded(conform(batch, MESSAGE_SCHEMA))
 
@@ -109,7 +141,3 @@ def _with_shard(rows: pa.RecordBatch, shard: str, schema: pa.Schema) -> pa.Recor
     return pa.RecordBatch.from_arrays(
         [*(rows.column(name) for name in schema.names[:-1]), shards], schema=schema
     )
-
-
-def _required(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(field.name, field.type) for field in schema])

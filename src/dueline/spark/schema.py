@@ -6,7 +6,11 @@ nullable here, though nothing ever is in some columns.
     message   what a transform works with: every field of a message
     record    what passes through untouched: the bytes, and what the timeline knows of them
 
-Both have `shard`: which broker a row came from, and so where it goes back to.
+Both have `shard`: which broker a row came from, and so where it goes back to. Batch reads have two
+more:
+
+    pending   a message, and `deliver_at`: its due time as a timestamp
+    stored    a message that consumers can read, with its place in its queue
 """
 
 from __future__ import annotations
@@ -17,7 +21,17 @@ import pyarrow as pa
 
 from dueline.store.schema import MESSAGE_SCHEMA, WINDOW_SCHEMA
 
-__all__ = ["MESSAGE_COLUMNS", "MESSAGE_DDL", "RECORD_COLUMNS", "RECORD_DDL", "conform"]
+__all__ = [
+    "MESSAGE_COLUMNS",
+    "MESSAGE_DDL",
+    "PENDING_COLUMNS",
+    "PENDING_DDL",
+    "RECORD_COLUMNS",
+    "RECORD_DDL",
+    "STORED_COLUMNS",
+    "STORED_DDL",
+    "conform",
+]
 
 _SHARD: Final = pa.field("shard", pa.string())
 
@@ -28,6 +42,14 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
 
 MESSAGE_COLUMNS: Final = _nullable(MESSAGE_SCHEMA).append(_SHARD)
 RECORD_COLUMNS: Final = _nullable(WINDOW_SCHEMA).append(_SHARD)
+PENDING_COLUMNS: Final = MESSAGE_COLUMNS.append(pa.field("deliver_at", pa.timestamp("us", "UTC")))
+STORED_COLUMNS: Final = pa.schema(
+    [
+        pa.field("queue_offset", pa.int64()) if field.name == "origin" else field
+        for field in MESSAGE_COLUMNS
+        if field.name != "due_ms"
+    ]
+)
 
 MESSAGE_DDL: Final = (
     "origin bigint, due_ms bigint, topic string, queue_id int, body binary, tags string, "
@@ -37,6 +59,8 @@ MESSAGE_DDL: Final = (
 RECORD_DDL: Final = (
     "origin bigint, due_ms bigint, topic string, queue_id int, record binary, shard string"
 )
+PENDING_DDL: Final = MESSAGE_DDL + ", deliver_at timestamp"
+STORED_DDL: Final = MESSAGE_DDL.replace("origin bigint, due_ms bigint", "queue_offset bigint")
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from dueline.spark.java import prepare_java
 from dueline.spark.source import DuelineDataSource
 
-__all__ = ["SETTINGS", "SessionOptions", "open_session"]
+__all__ = ["SETTINGS", "SessionOptions", "open_session", "register"]
 
 _CHECKPOINTING: Final = "org.apache.spark.sql.execution.streaming.checkpointing"
 
@@ -73,8 +73,15 @@ def open_session(options: SessionOptions) -> SparkSession:
     for name, value in {**SETTINGS, **_placed(options), **options.conf}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    session.dataSource.register(DuelineDataSource)
+    register(session)
     return session
+
+
+def register(session: SparkSession) -> None:
+    """Make the format `dueline` known to a session of your own."""
+    session.dataSource.register(DuelineDataSource)
+    # Off by default in Spark 4.3, and then a source that could narrow its reads is refused.
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
 def _placed(options: SessionOptions) -> dict[str, str]:

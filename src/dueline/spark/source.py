@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from dueline.errors import InvalidRequest
 from dueline.spark.options import Options
-from dueline.spark.schema import MESSAGE_DDL, RECORD_DDL
+from dueline.spark.schema import MESSAGE_DDL, PENDING_DDL, RECORD_DDL, STORED_DDL
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
+        DataSourceReader,
         DataSourceStreamReader,
         DataSourceStreamWriter,
+        DataSourceWriter,
     )
     from pyspark.sql.types import StructType
 
@@ -39,8 +42,29 @@ class DuelineDataSource(DataSource):
         return "dueline"
 
     def schema(self) -> str:
+        """Spark does not say here whether it asks for a stream or a table; the option does."""
         options = self._options()
+        if options.view is not None:
+            return PENDING_DDL if options.view == "pending" else STORED_DDL
         return RECORD_DDL if options.payload == "record" else MESSAGE_DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from dueline.spark import tables
+
+        options = self._options()
+        if options.view is None:
+            raise InvalidRequest(
+                "batch read: expected the option view, found none; view=pending is what waits, "
+                "view=messages what consumers can read"
+            )
+        if options.view == "pending":
+            return tables.PendingReader(options)
+        return tables.MessagesReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from dueline.spark.bulk import BulkWriter
+
+        return BulkWriter(self._options(), schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from dueline.spark.reader import DueReader

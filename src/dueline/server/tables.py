@@ -1,0 +1,170 @@
+"""What is in a store, as streams of rows: what waits, and what consumers can read.
+
+Nothing is remembered between calls and nothing is locked for long: a table is read in parts, each
+as it is at its moment. A message that becomes due while a job reads may be in what waits, in what
+was delivered, in both or, if it was cancelled, in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from dueline.errors import InvalidRequest
+from dueline.flight.protocol import (
+    STORED_SCHEMA,
+    FindPending,
+    ListQueues,
+    PendingPlan,
+    PlanPending,
+    QueueList,
+    QueueRange,
+    ReadMessages,
+    ReadPending,
+    TimeRange,
+)
+from dueline.store import Corner, ReadStatus, Store, Window
+from dueline.store.corner import SEQ_MAX
+from dueline.store.schema import WINDOW_SCHEMA
+from dueline.store.states import PENDING
+
+__all__ = ["Tables", "parts"]
+
+CHUNK_ROWS: Final = 16_384
+CHUNK_BYTES: Final = 16 << 20
+_BUCKET_MS: Final = 60_000
+
+
+class Tables:
+    """The tables of one store; any thread may read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # What waits
+
+    def plan_pending(self, request: PlanPending) -> PendingPlan:
+        """Ranges of due time with about equal numbers of messages."""
+        start_ms, end_ms = _checked(request.start_ms, request.end_ms)
+        counts = {
+            bucket_ms: count
+            for bucket_ms, count in self._store.pending_by_bucket(_BUCKET_MS).items()
+            if bucket_ms + _BUCKET_MS > start_ms and bucket_ms < end_ms
+        }
+        total = sum(counts.values())
+        if not total:
+            return PendingPlan(ranges=())
+        part_count = max(1, min(request.slice_count_max, total // request.slice_row_count_min))
+        cuts = [start_ms]
+        seen = 0
+        for bucket_ms, count in counts.items():
+            if seen >= total * len(cuts) / part_count and start_ms < bucket_ms < end_ms:
+                cuts.append(bucket_ms)
+            seen += count
+        ends = [*cuts[1:], end_ms]
+        return PendingPlan(
+            ranges=tuple(
+                TimeRange(start_ms=start, end_ms=end) for start, end in zip(cuts, ends, strict=True)
+            )
+        )
+
+    def pending(self, request: ReadPending) -> Iterator[pa.RecordBatch]:
+        """WINDOW rows in due order."""
+        start_ms, end_ms = _checked(request.start_ms, request.end_ms)
+        window = self._store.window(
+            Corner(due_ms=end_ms - 1, seq=SEQ_MAX, end=SEQ_MAX), after=(start_ms - 1, SEQ_MAX)
+        )
+        if request.topics is not None:
+            window = _of_topics(window, request.topics)
+        return map(self._store.read_window, parts(window))
+
+    def found(self, request: FindPending) -> Iterator[pa.RecordBatch]:
+        """WINDOW rows of what waits under a key."""
+        found = {
+            message.seq: message
+            for message in self._store.find_delayed(request.key)
+            if message.state == PENDING
+        }
+        rows = [found[seq] for seq in sorted(found)]
+        yield pa.RecordBatch.from_pydict(
+            {
+                "origin": [row.seq for row in rows],
+                "due_ms": [row.due_ms for row in rows],
+                "topic": [row.topic for row in rows],
+                "queue_id": [row.queue_id for row in rows],
+                "record": [row.record.encode() for row in rows],
+            },
+            schema=WINDOW_SCHEMA,
+        )
+
+    # What consumers can read
+
+    def list_queues(self, request: ListQueues) -> QueueList:
+        """A topic's queues with the offsets that became visible in a time range."""
+        queues = []
+        for topic, queue_id in self._store.queues():
+            if topic != request.topic:
+                continue
+            start, end = self._store.offset_range(topic, queue_id)
+            if request.start_ms is not None:
+                start = max(start, self._store.search_offset(topic, queue_id, request.start_ms))
+            if request.end_ms is not None:
+                end = min(end, self._store.search_offset(topic, queue_id, request.end_ms))
+            if start < end:
+                queues.append(QueueRange(queue_id=queue_id, start=start, end=end))
+        return QueueList(queues=tuple(sorted(queues, key=lambda queue: queue.queue_id)))
+
+    def messages(self, request: ReadMessages) -> Iterator[pa.RecordBatch]:
+        """STORED rows of a queue; offsets whose record is damaged or gone are left out."""
+        offset = request.start
+        while offset < request.end:
+            result = self._store.read(
+                request.topic,
+                request.queue_id,
+                offset,
+                count_max=min(CHUNK_ROWS, request.end - offset),
+                size_bytes_max=CHUNK_BYTES,
+            )
+            if result.status not in (
+                ReadStatus.FOUND,
+                ReadStatus.NO_MATCH,
+                ReadStatus.BEFORE_START,
+            ):
+                return
+            read = np.arange(offset, result.next_offset, dtype=np.int64)
+            if result.status is not ReadStatus.BEFORE_START:
+                sound = read[~np.isin(read, np.array(result.damaged, dtype=np.int64))]
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array(sound), pa.array(result.records, pa.binary())], schema=STORED_SCHEMA
+                )
+            offset = result.next_offset
+
+
+def parts(window: Window) -> Iterator[Window]:
+    """A window in parts of bounded rows and bytes; a single row may be larger."""
+    ends = np.cumsum(window.units.size, dtype=np.int64)
+    start = 0
+    while start < len(window):
+        base = int(ends[start - 1]) if start else 0
+        end = max(int(np.searchsorted(ends, base + CHUNK_BYTES, side="right")), start + 1)
+        end = min(end, start + CHUNK_ROWS)
+        yield _rows_of(window, slice(start, end))
+        start = end
+
+
+def _of_topics(window: Window, topics: tuple[str, ...]) -> Window:
+    wanted = [number for number, name in enumerate(window.topic_names) if name in set(topics)]
+    return _rows_of(window, np.flatnonzero(np.isin(window.units.topic, wanted)))
+
+
+def _rows_of(window: Window, rows: slice | np.ndarray) -> Window:
+    return Window(end=window.end, units=window.units.take(rows), topic_names=window.topic_names)
+
+
+def _checked(start_ms: int, end_ms: int) -> tuple[int, int]:
+    if not -1 << 62 <= start_ms <= end_ms <= 1 << 62:
+        raise InvalidRequest(f"time range: expected start before end, found {start_ms} to {end_ms}")
+    return start_ms, end_ms

@@ -1,0 +1,282 @@
+"""Windows on their way through Spark: from the question what is due to the commit of its answer.
+
+    next_window   waits for something to do; a corner
+    plan          the corner's units, cut into slices, kept here under a plan's name
+    read          one slice, by a task; ties the plan to the run and batch that the task works for
+    commit        by run and batch: what was staged is appended, what is missing was dropped
+
+The sink that commits does not know the corner, and a transform may leave no row at all, so the tie
+is made by the tasks that read. A commit needs every slice of its plan to have been read in its own
+batch: otherwise rows that nobody looked at would count as dropped.
+
+A plan is a few arrays in memory. It goes with its commit, or when it is old, or when too many
+others came after it; a batch that still needs it then fails, and Spark starts it again. Any thread
+may call.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from itertools import pairwise
+from time import monotonic
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dueline.errors import InvalidRequest, NotFound
+from dueline.flight.protocol import (
+    Committed,
+    CommitWindow,
+    Corner,
+    NextWindow,
+    PlanWindow,
+    ReadSlice,
+    Slice,
+    WindowEnd,
+    WindowPlan,
+)
+from dueline.server.staging import Staging
+from dueline.store import CORNER_START, Store, Window
+from dueline.store import Corner as StoreCorner
+from dueline.store.schema import DELIVERY_SCHEMA
+
+__all__ = ["Windows"]
+
+PLAN_COUNT_MAX: Final = 32
+_PAUSE_S_MIN: Final = 0.01
+_PAUSE_RATIO: Final = 20
+
+
+@dataclass(slots=True, kw_only=True)
+class _Plan:
+    name: str
+    window: Window
+    cuts: list[int]
+    batch: tuple[str, int] | None = None
+    read: set[int] = field(default_factory=set)
+
+    @property
+    def slice_count(self) -> int:
+        return max(len(self.cuts) - 1, 0)
+
+
+class Windows:
+    """The windows under way of one store."""
+
+    def __init__(self, store: Store, staging: Staging) -> None:
+        self._store = store
+        self._staging = staging
+        self._plans: OrderedDict[str, _Plan] = OrderedDict()
+        self._lock = threading.Lock()
+        self._is_stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Let waiting questions return at once."""
+        self._is_stopped.set()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._plans)
+
+    # What is due
+
+    def next_window(self, request: NextWindow) -> WindowEnd:
+        """Wait until there is something to do, or until the time is up.
+
+        Looking costs time that grows with the timeline's open run, so the pauses grow with it: a
+        question that waits takes no more than a twentieth of a core.
+        """
+        request.check()
+        start_s = monotonic()
+        while True:
+            look_s = monotonic()
+            end = self._next_corner(request)
+            now_s = monotonic()
+            left_s = start_s + request.wait_ms / 1000 - now_s
+            if end is not None or left_s <= 0:
+                break
+            pause_s = min(max(_PAUSE_S_MIN, _PAUSE_RATIO * (now_s - look_s)), left_s)
+            if self._is_stopped.wait(pause_s):
+                break
+        if end is None:
+            return WindowEnd(end=None)
+        return WindowEnd(end=Corner(due_ms=end.due_ms, seq=end.seq, end=end.end))
+
+    def _next_corner(self, request: NextWindow) -> StoreCorner | None:
+        now_ms = self._store.clock.now_ms()
+        until_ms = now_ms + request.ahead_ms if request.until_ms is None else request.until_ms
+        due_ms = self._store.next_due_ms()
+        if due_ms is None or due_ms > until_ms:
+            return None
+        end = self._store.next_corner(
+            until_ms=until_ms,
+            row_count_max=request.row_count_max,
+        )
+        if end == CORNER_START:
+            return None
+        is_full = end.due_ms < until_ms
+        is_urgent = due_ms <= now_ms + request.lead_ms or request.until_ms is not None
+        return end if is_urgent or is_full else None
+
+    # Plans
+
+    def plan(self, request: PlanWindow) -> WindowPlan:
+        """Cut what is not done inside a corner into slices."""
+        end = request.end
+        window = self._store.window(StoreCorner(due_ms=end.due_ms, seq=end.seq, end=end.end))
+        count = len(window)
+        wanted = -(-count // max(request.slice_row_count_min, 1))
+        slice_count = max(1, min(wanted, request.slice_count_max))
+        cuts = (
+            [count * number // slice_count for number in range(slice_count + 1)] if count else [0]
+        )
+        plan = _Plan(name=uuid.uuid4().hex, window=window, cuts=cuts)
+        with self._lock:
+            self._plans[plan.name] = plan
+            while len(self._plans) > PLAN_COUNT_MAX:
+                self._plans.popitem(last=False)
+        sizes = window.units.size
+        slices = tuple(
+            Slice(row_count=end - start, size_bytes=int(sizes[start:end].sum(dtype=np.int64)))
+            for start, end in pairwise(cuts)
+        )
+        return WindowPlan(plan=plan.name, slices=slices)
+
+    def read(self, request: ReadSlice) -> Window:
+        """The units of one slice, for a task of one run and batch.
+
+        Raises:
+            NotFound: no such plan or slice.
+            InvalidRequest: the plan belongs to another batch.
+        """
+        batch = (request.run, request.batch)
+        with self._lock:
+            plan = self._plans.get(request.plan)
+            if plan is None:
+                raise NotFound(
+                    f"plan {request.plan}: expected one of the last {PLAN_COUNT_MAX}, found none; "
+                    "the broker was restarted, or the batch was committed",
+                    plan=request.plan,
+                )
+            if not 0 <= request.index < plan.slice_count:
+                raise NotFound(
+                    f"plan {request.plan}: expected slices below {plan.slice_count}, found "
+                    f"{request.index}"
+                )
+            if plan.batch not in (None, batch):
+                raise InvalidRequest(
+                    f"plan {request.plan}: expected to be read by {plan.batch}, found {batch}"
+                )
+            plan.batch = batch
+            plan.read.add(request.index)
+        rows = slice(plan.cuts[request.index], plan.cuts[request.index + 1])
+        return Window(
+            end=plan.window.end,
+            units=plan.window.units.take(rows),
+            topic_names=plan.window.topic_names,
+        )
+
+    # Commit
+
+    def commit(self, request: CommitWindow) -> Committed:
+        """Append what was staged for a batch, in one step.
+
+        Raises:
+            NotFound: the broker does not know the batch, or some of its tokens.
+            InvalidRequest: what was staged does not fit what was read; nothing was changed.
+        """
+        plans = self._plans_of(request)
+        if not plans and not request.tokens:
+            return Committed(delivered=0, skipped=0, dropped=0, repeated=0)
+        batches = self._staging.take(request.tokens, DELIVERY_SCHEMA)
+        expected = _Expected(plans)
+        batches, origins, repeated = _once_each(batches)
+        expected.check(batches, origins)
+        missing = expected.origins[~np.isin(expected.origins, origins)]
+        if len(missing) and not request.is_transformed:
+            raise InvalidRequest(
+                f"expected all {len(expected.origins)} rows of the window at the sink, found "
+                f"{len(missing)} missing, the first with origin {int(missing[0])}; if a transform "
+                "filters on purpose, give the sink the option missing=drop",
+                missing_count=len(missing),
+            )
+        result = self._store.deliver(batches, dropped=missing)
+        with self._lock:
+            for plan in plans:
+                self._plans.pop(plan.name, None)
+        return Committed(
+            delivered=result.delivered_count,
+            skipped=result.skipped_count,
+            dropped=result.dropped_count,
+            repeated=repeated,
+        )
+
+    def _plans_of(self, request: CommitWindow) -> list[_Plan]:
+        batch = (request.run, request.batch)
+        with self._lock:
+            plans = [plan for plan in self._plans.values() if plan.batch == batch]
+        if not plans and request.tokens:
+            raise NotFound(
+                f"batch {request.batch} of run {request.run}: expected rows that were read here, "
+                "found none; the broker was restarted since"
+            )
+        for plan in plans:
+            if len(plan.read) != plan.slice_count:
+                raise InvalidRequest(
+                    f"batch {request.batch} of run {request.run}: expected all of its "
+                    f"{plan.slice_count} slices to have been read, found {len(plan.read)}; a "
+                    "transform must not skip partitions"
+                )
+        return plans
+
+
+class _Expected:
+    """What the plans of a batch gave out: origins, and when each is due."""
+
+    def __init__(self, plans: list[_Plan]) -> None:
+        origins = np.concatenate([plan.window.units.seq for plan in plans])
+        due_ms = np.concatenate([plan.window.units.due_ms for plan in plans])
+        self.origins, first = np.unique(origins, return_index=True)
+        self.due_ms = due_ms[first]
+
+    def check(self, batches: list[pa.RecordBatch], origins: npt.NDArray[np.int64]) -> None:
+        """Refuse rows that were not given out, and due times that were changed."""
+        at = np.minimum(np.searchsorted(self.origins, origins), max(len(self.origins) - 1, 0))
+        known = self.origins[at] == origins if len(self.origins) else np.zeros(len(origins), bool)
+        if not known.all():
+            raise InvalidRequest(
+                f"origin {int(origins[~known][0])}: expected one that this batch has read, found "
+                "another; a transform must keep the column origin as it is"
+            )
+        due_ms = _column(batches, "due_ms")
+        moved = np.flatnonzero(due_ms != self.due_ms[at])
+        if len(moved):
+            row = int(moved[0])
+            raise InvalidRequest(
+                f"origin {int(origins[row])}: expected due_ms {int(self.due_ms[at[row]])}, found "
+                f"{int(due_ms[row])}; a transform must keep the column due_ms as it is"
+            )
+
+
+def _once_each(
+    batches: list[pa.RecordBatch],
+) -> tuple[list[pa.RecordBatch], npt.NDArray[np.int64], int]:
+    """The batches without repeated origins, all origins, and how many rows were left out."""
+    origins = _column(batches, "origin")
+    distinct, first = np.unique(origins, return_index=True)
+    repeated = len(origins) - len(distinct)
+    if not repeated:
+        return batches, origins, 0
+    table = pa.Table.from_batches(batches).take(pa.array(np.sort(first)))
+    return table.to_batches(), origins[np.sort(first)], repeated
+
+
+def _column(batches: list[pa.RecordBatch], name: str) -> npt.NDArray[np.int64]:
+    if not batches:
+        return np.empty(0, dtype=np.int64)
+    return np.concatenate([batch.column(name).to_numpy() for batch in batches])

@@ -1,0 +1,151 @@
+"""Bulk scheduling: a DataFrame of messages, accepted as a whole or not at all.
+
+Tasks check their rows and stage them at the broker; the driver's commit puts all of them in one
+step. A task that is repeated stages under another token, so nothing is there twice. A bad row fails
+the job and is named, or goes to the folder of the option `rejects` as Parquet, with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from dueline.errors import BrokerError, InvalidRequest
+from dueline.flight import FlightClient, protocol
+from dueline.spark.options import Options
+from dueline.spark.schedule_rows import check_columns, checked
+from dueline.spark.task import attempt_token
+from dueline.store.schema import SCHEDULE_SCHEMA
+
+__all__ = ["BulkWriter", "Scheduled"]
+
+PUT_TIMEOUT_S: Final = 600.0
+_REASON: Final = "reason"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduled(WriterCommitMessage):
+    """What one task staged."""
+
+    token: str
+    row_count: int
+    rejected_count: int
+
+
+class BulkWriter(DataSourceArrowWriter):
+    """The batch writer; the same class serves tasks and driver."""
+
+    def __init__(self, options: Options, schema: StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise InvalidRequest("bulk write: expected mode('append'), found overwrite")
+        if len(options.brokers) != 1:
+            raise InvalidRequest(
+                f"bulk write: expected one broker, found {len(options.brokers)}; a job is accepted "
+                "as a whole, so it goes to one shard: write a part of the rows to each"
+            )
+        check_columns(schema.fieldNames())
+        self._address = options.brokers[0]
+        self._rejects = Path(options.rejects) if options.rejects else None
+        self._job = uuid.uuid4().hex
+
+    # In tasks
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Scheduled:
+        token = attempt_token(self._job)
+        with FlightClient(self._address) as client, _Rejects(self._rejects, self._job) as rejects:
+            limits = client.describe()
+            stage = client.open_stage(token, SCHEDULE_SCHEMA)
+            seen = row_count = 0
+            for batch in iterator:
+                result = checked(batch, limits)
+                if result.faults.null_count < batch.num_rows:
+                    rejects.add(batch, result.faults, seen)
+                if result.rows.num_rows:
+                    stage.write(result.rows)
+                seen += batch.num_rows
+                row_count += result.rows.num_rows
+            stage.finish()
+        return Scheduled(token=token, row_count=row_count, rejected_count=rejects.row_count)
+
+    # On the driver
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        staged = [message for message in messages if isinstance(message, Scheduled)]
+        tokens = tuple(message.token for message in staged if message.row_count)
+        if tokens:
+            with FlightClient(self._address) as client:
+                request = protocol.PutRows(tokens=tokens)
+                client.call(request, protocol.RowsPut, timeout_s=PUT_TIMEOUT_S)
+        rejected = sum(message.rejected_count for message in staged)
+        if rejected:
+            log.warning("%d rows were rejected; see %s", rejected, self._rejects)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        tokens = tuple(message.token for message in messages if isinstance(message, Scheduled))
+        if not tokens:
+            return
+        try:
+            with FlightClient(self._address) as client:
+                client.call(protocol.Discard(tokens=tokens), protocol.Discarded)
+        except BrokerError as error:
+            # The broker forgets them by itself; the reason of the abort matters more.
+            log.warning("staged rows not discarded: %s", error.message)
+
+
+class _Rejects:
+    """The bad rows of one task: a file in the rejects folder, or the end of the job.
+
+    The file is named by job and partition, so that a task that is repeated writes it again.
+    """
+
+    def __init__(self, folder: Path | None, job: str) -> None:
+        self._folder = folder
+        self._job = job
+        self._writer: parquet.ParquetWriter | None = None
+        self.row_count = 0
+
+    def __enter__(self) -> _Rejects:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, batch: pa.RecordBatch, faults: pa.StringArray, row_start: int) -> None:
+        """Take the rows of a batch that have a fault.
+
+        Raises:
+            InvalidRequest: there is no folder for them; names the first.
+        """
+        is_bad = faults.is_valid()
+        if self._folder is None:
+            row = is_bad.to_pylist().index(True)
+            raise InvalidRequest(
+                f"row {row_start + row} of partition {_partition()}: {faults[row].as_py()}; "
+                "nothing was scheduled. The option rejects=FOLDER sets such rows aside",
+                row=row_start + row,
+            )
+        bad = batch.append_column(_REASON, faults).filter(is_bad)
+        if self._writer is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / f"{self._job}-{_partition():05d}.parquet"
+            self._writer = parquet.ParquetWriter(path, bad.schema)
+        self._writer.write_batch(bad)
+        self.row_count += bad.num_rows
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context else 0

@@ -1,0 +1,123 @@
+"""Staging: complete or nothing, bounded in bytes and in age."""
+
+import pyarrow as pa
+import pytest
+
+from dueline.clock import Clock
+from dueline.errors import InvalidRequest, LimitExceeded, NotFound
+from dueline.server.staging import Staging
+
+SCHEMA = pa.schema([("number", pa.int64())])
+OTHER = pa.schema([("name", pa.string())])
+
+
+def rows(*numbers: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"number": numbers}, schema=SCHEMA)
+
+
+def numbers_of(batches: list[pa.RecordBatch]) -> list[int]:
+    return [number for batch in batches for number in batch.column(0).to_pylist()]
+
+
+def stage(staging: Staging, token: str, *batches: pa.RecordBatch) -> None:
+    with staging.writing(token, SCHEMA):
+        for batch in batches:
+            staging.add(token, batch)
+
+
+def test_tokens_are_taken_once_in_their_order() -> None:
+    staging = Staging(Clock(lambda: 0))
+    stage(staging, "a", rows(1, 2), rows(3))
+    stage(staging, "b", rows(4))
+
+    assert staging.row_count("a") == 3
+    assert numbers_of(staging.take(["b", "a"], SCHEMA)) == [4, 1, 2, 3]
+    assert staging.size_bytes == 0
+    with pytest.raises(NotFound, match="'a'"):
+        staging.take(["a"], SCHEMA)
+
+
+def test_one_unknown_token_leaves_the_others_in_place() -> None:
+    staging = Staging(Clock(lambda: 0))
+    stage(staging, "a", rows(1))
+
+    with pytest.raises(NotFound, match="'b'"):
+        staging.take(["a", "b"], SCHEMA)
+
+    assert numbers_of(staging.take(["a"], SCHEMA)) == [1]
+
+
+def test_a_broken_stream_leaves_nothing() -> None:
+    staging = Staging(Clock(lambda: 0))
+
+    def break_off() -> None:
+        with staging.writing("a", SCHEMA):
+            staging.add("a", rows(1))
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        break_off()
+
+    assert staging.size_bytes == 0
+    with pytest.raises(NotFound):
+        staging.take(["a"], SCHEMA)
+
+
+def test_a_stream_that_has_not_ended_is_not_taken() -> None:
+    staging = Staging(Clock(lambda: 0))
+
+    with staging.writing("a", SCHEMA):
+        staging.add("a", rows(1))
+        with pytest.raises(NotFound, match="a part"):
+            staging.take(["a"], SCHEMA)
+
+    assert numbers_of(staging.take(["a"], SCHEMA)) == [1]
+
+
+def test_a_token_is_written_once() -> None:
+    staging = Staging(Clock(lambda: 0))
+    stage(staging, "a", rows(1))
+
+    with pytest.raises(InvalidRequest, match="in use"), staging.writing("a", SCHEMA):
+        pass
+
+    assert numbers_of(staging.take(["a"], SCHEMA)) == [1]
+
+
+def test_rows_of_another_kind_are_refused() -> None:
+    staging = Staging(Clock(lambda: 0))
+    stage(staging, "a", rows(1))
+
+    with pytest.raises(InvalidRequest, match="name"):
+        staging.take(["a"], OTHER)
+
+    assert numbers_of(staging.take(["a"], SCHEMA)) == [1]
+
+
+def test_memory_is_bounded_over_all_tokens_and_freed() -> None:
+    staging = Staging(Clock(lambda: 0), size_bytes_max=rows(1, 2, 3).nbytes)
+    stage(staging, "a", rows(1, 2))
+
+    with pytest.raises(LimitExceeded) as caught:
+        stage(staging, "b", rows(3, 4))
+    assert caught.value.limit == rows(1, 2, 3).nbytes
+
+    assert staging.discard(["a", "unknown"]) == 1
+    stage(staging, "b", rows(3, 4))
+    assert numbers_of(staging.take(["b"], SCHEMA)) == [3, 4]
+
+
+def test_what_nobody_commits_is_forgotten_when_it_is_old() -> None:
+    now_ms = [1_000]
+    staging = Staging(Clock(lambda: now_ms[0]), age_ms_max=500)
+    stage(staging, "old", rows(1))
+    now_ms[0] = 1_400
+    stage(staging, "new", rows(2))
+
+    now_ms[0] = 1_600
+
+    assert len(staging) == 1
+    assert staging.size_bytes == rows(2).nbytes
+    with pytest.raises(NotFound, match="'old'"):
+        staging.take(["old"], SCHEMA)
+    assert numbers_of(staging.take(["new"], SCHEMA)) == [2]
