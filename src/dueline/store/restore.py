@@ -1,5 +1,6 @@
 """From the delay log back to what the producer meant: windows in, messages or deliveries out.
 
+    carry(window)                 everything: what is sound as deliveries, the rest as dead letters
     deliveries(window)            the short way: raw records become commit-log records by patching
     messages(window)              the same rows with every field as a column, for a user's transform
     encode_deliveries(messages)   rows that a transform may have changed, as commit-log records
@@ -20,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dueline.errors import InvalidRequest
-from dueline.message import TOPIC_SIZE_MAX, pack_host
+from dueline.errors import CorruptRecord, InvalidRequest
+from dueline.message import DEAD_LETTER_TOPIC, HALF_TOPIC, TOPIC_SIZE_MAX, pack_host
 from dueline.store import kernels, properties, stamp
 from dueline.store.kernels import HEADER_DTYPE, Int64s
 from dueline.store.record import (
@@ -32,10 +33,19 @@ from dueline.store.record import (
     MARK_DELAYED,
     MARK_GROUP,
     MARK_PRESENT,
+    decode,
 )
 from dueline.store.schema import DELIVERY_SCHEMA, MESSAGE_SCHEMA, empty_batch
 
-__all__ = ["damaged", "deliveries", "encode_deliveries", "messages"]
+__all__ = [
+    "carry",
+    "damaged",
+    "dead_letters",
+    "deliveries",
+    "encode_deliveries",
+    "forbidden",
+    "messages",
+]
 
 _MARK: Final = MARK_PRESENT | MARK_DELAYED | MARK_GROUP
 _HOST_SIZE: Final = 8
@@ -92,6 +102,66 @@ def damaged(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     marked = marks & np.uint64(MARK_PRESENT) != 0
     bad[good] = (headers["crc"] != crcs) | (marked & (found != checks))
     return bad
+
+
+def carry(window: pa.RecordBatch) -> pa.RecordBatch:
+    """DELIVERY rows of all WINDOW rows, in order; what cannot be restored goes to a dead letter.
+
+    A dead letter is a message to DUELINE_DEAD_LETTER with the damaged bytes as its body and the
+    reason, origin, due time and meant topic in its properties. Nothing is dropped.
+    """
+    bad = damaged(window) | forbidden(window)
+    if not bool(bad.any()):
+        return deliveries(window)
+    sound = deliveries(window.filter(pa.array(~bad)))
+    dead = dead_letters(window.filter(pa.array(bad)))
+    table = pa.Table.from_batches([sound, dead])
+    order = np.lexsort((table.column("origin").to_numpy(), table.column("due_ms").to_numpy()))
+    return table.take(pa.array(order)).combine_chunks().to_batches()[0]
+
+
+def forbidden(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """True for rows whose real topic is not one: empty, or the broker's own half topic."""
+    topics = window.column("topic")
+    bad = pc.or_(pc.equal(topics, HALF_TOPIC), pc.equal(pc.binary_length(topics), 0))
+    result: npt.NDArray[np.bool_] = bad.to_numpy(zero_copy_only=False)
+    return result
+
+
+def dead_letters(window: pa.RecordBatch) -> pa.RecordBatch:
+    """DELIVERY rows to the dead-letter topic that say what is wrong with each WINDOW row."""
+    rows = []
+    for row in window.to_pylist():
+        facts = {
+            "DUELINE_REASON": _reason(row["record"], row["topic"]),
+            "DUELINE_ORIGIN": str(row["origin"]),
+            "DUELINE_DUE_MS": str(row["due_ms"]),
+            "DUELINE_TOPIC": row["topic"] or "-",
+            "DUELINE_QUEUE_ID": str(row["queue_id"]),
+        }
+        rows.append(
+            {
+                **dict.fromkeys(MESSAGE_SCHEMA.names),
+                "origin": row["origin"],
+                "due_ms": row["due_ms"],
+                "topic": DEAD_LETTER_TOPIC,
+                "queue_id": 0,
+                "body": row["record"],
+                "properties": list(facts.items()),
+                "unique_id": f"DEAD-{row['origin']}",
+            }
+        )
+    return encode_deliveries(pa.RecordBatch.from_pylist(rows, schema=MESSAGE_SCHEMA))
+
+
+def _reason(data: bytes, topic: str) -> str:
+    if not data:
+        return "the record's segment is gone"
+    try:
+        decode(data)
+    except CorruptRecord as error:
+        return error.message.replace("\x01", " ").replace("\x02", " ")
+    return f"not a topic to deliver to: {topic!r}"
 
 
 def deliveries(window: pa.RecordBatch) -> pa.RecordBatch:
