@@ -1,0 +1,324 @@
+"""Every setting, once: its name, type, default, and what it is for.
+
+A value comes from the last of these that names it:
+
+    default  <  TOML file  <  environment  <  command line
+
+A setting `flush` of the section `store` is written
+
+    [store]                  in dueline.toml
+    flush = "async"
+    DUELINE_STORE_FLUSH=async    in the environment
+    --set store.flush=async      on the command line; some have a flag of their own
+
+Nothing is guessed: an unknown name is an error that names the nearest known one, and a value of the
+wrong kind is an error that says what was expected. Durations and sizes carry their unit (`5s`,
+`64MiB`); the fields below hold milliseconds and bytes, and a field's name says which.
+
+The dataclasses are the reference: `docs/configuration.md` is held equal to them by a test. Frozen
+values, no I/O but reading the file; nothing here knows the store, which has options of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from dueline.errors import InvalidRequest
+from dueline.message import BODY_SIZE_MAX_DEFAULT
+from dueline.schedule import DEFAULT_LEVELS, DELAY_MAX_MS_DEFAULT
+from dueline.settings import (
+    ADDRESS,
+    COUNT,
+    DURATION,
+    FLAG,
+    OPTIONAL_TEXT,
+    RATIO,
+    SIZE,
+    TABLE,
+    TEXT,
+    Setting,
+    choice,
+    setting,
+    settings_of,
+)
+
+__all__ = [
+    "CONFIG_FILE",
+    "Config",
+    "DeliverySettings",
+    "ListenSettings",
+    "Loaded",
+    "SendSettings",
+    "StoreSettings",
+    "load",
+    "settings",
+]
+
+CONFIG_FILE: Final = "dueline.toml"
+"""Read from the current folder if it is there and no other file is named."""
+
+_PREFIX: Final = "DUELINE_"
+_OTHER_VARIABLES: Final = frozenset(
+    {"DUELINE_CONFIG", "DUELINE_BROKER", "DUELINE_SOAK", "DUELINE_INTEROP"}
+)
+"""Variables with our prefix that are no settings: read by the commands and by the tests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """How the store is laid out and what it accepts (`[store]`)."""
+
+    flush: str = setting(
+        "sync",
+        choice("sync", "async"),
+        "`sync`: a send is answered when it is on disk. `async`: when the operating system has it; "
+        "a power cut may then lose the last moments.",
+    )
+    levels: str = setting(DEFAULT_LEVELS, TEXT, "The delay levels, RocketMQ's `messageDelayLevel`.")
+    delay_max_ms: int = setting(
+        DELAY_MAX_MS_DEFAULT, DURATION, "The longest delay that is accepted."
+    )
+    body_size_max: int = setting(BODY_SIZE_MAX_DEFAULT, SIZE, "The largest message body.")
+    retention_ms: int = setting(
+        72 * 3_600_000, DURATION, "How long messages can be read after they became visible."
+    )
+    disk_used_ratio_max: float = setting(
+        0.90, RATIO, "Above this the oldest readable messages go before their time."
+    )
+    commit_segment_size_bytes: int = setting(
+        1 << 30, SIZE, "The files of the commit log. Fixed when the store is made."
+    )
+    delay_segment_size_bytes: int = setting(
+        1 << 30, SIZE, "The files of the delay log. Fixed when the store is made."
+    )
+    queue_file_units: int = setting(300_000, COUNT, "Messages per file of a consume queue.")
+    open_units_max: int = setting(
+        1 << 18,
+        COUNT,
+        "Delayed messages that are indexed in memory before a sorted run is written.",
+    )
+    window_size_bytes_max: int = setting(
+        256 << 20, SIZE, "The most bytes of messages that one delivery window may hold."
+    )
+    compact_live_ratio: float = setting(
+        0.10, RATIO, "A delay-log file with a smaller share of pending messages is rewritten."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenSettings:
+    """Where the broker listens (`[listen]`); port 0 takes a free one."""
+
+    flight: str = setting(
+        "127.0.0.1:8815", ADDRESS, "Arrow Flight: Spark, bulk jobs and the commands of `dueline`."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendSettings:
+    """What may wait for the disk before senders are told to come back later (`[send]`)."""
+
+    queue_count_max: int = setting(20_000, COUNT, "The most messages.")
+    queue_size_bytes_max: int = setting(256 << 20, SIZE, "The most bytes of message bodies.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverySettings:
+    """The Spark pipeline that carries due messages to their topics (`[delivery]`)."""
+
+    enabled: bool = setting(
+        True, FLAG, "`dueline serve` runs the pipeline. Off: `dueline deliver` runs it elsewhere."
+    )
+    master: str = setting("local[*]", TEXT, "The Spark master.")
+    transform: str | None = setting(
+        None, OPTIONAL_TEXT, "`module:function` that sees messages when they are due."
+    )
+    checkpoint: str | None = setting(
+        None,
+        OPTIONAL_TEXT,
+        "Folder of Spark's checkpoint: for transforms that keep state. Unset: a temporary one, "
+        "since progress is kept by the store.",
+    )
+    ahead_ms: int = setting(
+        5_000, DURATION, "How long before its due time a message may be carried over."
+    )
+    lead_ms: int = setting(
+        1_500, DURATION, "A batch is started when a message is due so soon: what a batch takes."
+    )
+    row_count_max: int = setting(200_000, COUNT, "The most messages in one batch.")
+    heap: str = setting("512m", TEXT, "Memory of Spark's Java process.")
+    conf: Mapping[str, str] = setting(
+        {}, TABLE, "Further settings of Spark, as a table (`name=value,…` in the environment)."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings."""
+
+    data: str = setting("dueline-data", TEXT, "The folder of everything that the broker writes.")
+    name: str = setting(
+        "dueline", TEXT, "The broker's name; shards of one cluster need different ones."
+    )
+    log_level: str = setting(
+        "info", choice("debug", "info", "warning", "error"), "What the broker writes to its log."
+    )
+    store: StoreSettings = StoreSettings()
+    listen: ListenSettings = ListenSettings()
+    send: SendSettings = SendSettings()
+    delivery: DeliverySettings = DeliverySettings()
+
+    def check(self) -> None:
+        """Refuse settings that contradict each other.
+
+        Raises:
+            InvalidRequest: names them.
+        """
+        if self.delivery.lead_ms > self.delivery.ahead_ms:
+            raise InvalidRequest(
+                f"delivery.lead: expected at most delivery.ahead ({self.delivery.ahead_ms} ms), "
+                f"found {self.delivery.lead_ms} ms",
+                field="delivery.lead",
+            )
+        if not self.data or not self.name:
+            raise InvalidRequest("data and name: expected a value, found an empty one")
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.data)
+
+    @property
+    def store_folder(self) -> Path:
+        return self.folder / "store"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A configuration, and where each setting's value came from."""
+
+    config: Config
+    origins: Mapping[str, str]
+    """By full name, such as `store.flush`; settings that are not in here have their default."""
+
+    def origin_of(self, name: str) -> str:
+        return self.origins.get(name, "default")
+
+
+def settings() -> Iterator[Setting]:
+    """Every setting, in the order of the reference."""
+    yield from settings_of(Config)
+
+
+def load(
+    *,
+    file: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Read the settings from everywhere.
+
+    Args:
+        file: a TOML file that must exist; None: `dueline.toml` if there is one.
+        flags: values from the command line by full name, as text.
+
+    Raises:
+        InvalidRequest: an unknown name or a bad value; says where it stands.
+    """
+    known = {each.name: each for each in settings()}
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for origin, name, value in (
+        *_from_file(file, known),
+        *_from_environment(environ or {}, known),
+        *_from_flags(flags or {}, known),
+    ):
+        values[name] = value
+        origins[name] = origin
+    config = _build(values)
+    config.check()
+    return Loaded(config=config, origins=origins)
+
+
+def _from_file(path: Path | None, known: Mapping[str, Setting]) -> Iterator[tuple[str, str, Any]]:
+    if path is None:
+        path = Path(CONFIG_FILE)
+        if not path.is_file():
+            return
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidRequest(
+            f"configuration file {path}: expected a readable file, found: {error.strerror}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"configuration file {path}: expected TOML, found: {error}") from error
+    for name, value in _flat(tables, known):
+        where = f"file {path}"
+        yield where, name, _known(name, known, where).kind.read(value, where=f"{where}: {name}")
+
+
+def _flat(tables: Mapping[str, Any], known: Mapping[str, Setting]) -> Iterator[tuple[str, Any]]:
+    """Full names; a table below a section is a value if a setting is one."""
+    for name, value in tables.items():
+        if not isinstance(value, dict):
+            yield name, value
+            continue
+        for inner, inner_value in value.items():
+            yield f"{name}.{inner}", inner_value
+        if not value and not any(each.startswith(f"{name}.") for each in known):
+            yield name, value
+
+
+def _from_environment(
+    environ: Mapping[str, str], known: Mapping[str, Setting]
+) -> Iterator[tuple[str, str, Any]]:
+    variables = {_variable(name): name for name in known}
+    for variable in sorted(environ):
+        if not variable.startswith(_PREFIX) or variable in _OTHER_VARIABLES:
+            continue
+        if variable not in variables:
+            raise _unknown("environment variable", variable, list(variables))
+        name = variables[variable]
+        where = f"environment {variable}"
+        yield where, name, known[name].kind.parse(environ[variable], where=where)
+
+
+def _from_flags(
+    flags: Mapping[str, str], known: Mapping[str, Setting]
+) -> Iterator[tuple[str, str, Any]]:
+    for name, text in flags.items():
+        where = "command line"
+        yield where, name, _known(name, known, where).kind.parse(text, where=f"{where}: {name}")
+
+
+def _known(name: str, known: Mapping[str, Setting], where: str) -> Setting:
+    if name in known:
+        return known[name]
+    raise _unknown(f"{where}: setting", name, list(known))
+
+
+def _unknown(what: str, name: str, names: list[str]) -> InvalidRequest:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else "`dueline config` lists them all"
+    return InvalidRequest(f"{what} {name}: expected a known name; {hint}", found=name)
+
+
+def _variable(name: str) -> str:
+    return _PREFIX + name.replace(".", "_").upper()
+
+
+def _build(values: Mapping[str, Any]) -> Config:
+    changes: dict[str, dict[str, Any]] = {}
+    for each in settings():
+        if each.name in values:
+            changes.setdefault(each.section, {})[each.field] = values[each.name]
+    fields = changes.pop("", {})
+    for section, inner in changes.items():
+        fields[section] = dataclasses.replace(getattr(Config(), section), **inner)
+    return Config(**fields)

@@ -1,0 +1,90 @@
+"""How far each consumer group has read, kept in one small file.
+
+    {"offsetTable": {"orders@billing": {"0": 17, "1": 20}}}
+
+That is RocketMQ's `consumerOffset.json`: topic and group joined with `@`, then an offset per queue.
+As there, it is written now and then and on a clean stop, not with every change: after a crash a
+group may see its last few messages again, never skip one. Any thread may call.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from dueline.errors import InvalidRequest
+from dueline.message import check_topic
+from dueline.store.files import Files
+
+__all__ = ["ConsumerOffsets"]
+
+
+class ConsumerOffsets:
+    """Offsets by group, topic and queue."""
+
+    def __init__(self, path: Path, files: Files) -> None:
+        self._path = path
+        self._files = files
+        self._table: dict[tuple[str, str], dict[int, int]] = {}
+        self._is_changed = False
+        self._lock = threading.Lock()
+        if files.exists(path):
+            self._table = _decode(files.read(path), path)
+
+    def get(self, group: str, topic: str) -> dict[int, int]:
+        """The next offset to read of each queue that the group has read from."""
+        with self._lock:
+            return dict(self._table.get((topic, group), {}))
+
+    def set(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Remember where the group goes on; queues that are not named stay as they are.
+
+        Raises:
+            InvalidRequest: names or numbers that cannot be.
+        """
+        check_group(group)
+        check_topic(topic)
+        if any(queue_id < 0 or offset < 0 for queue_id, offset in offsets.items()):
+            raise InvalidRequest(f"offsets: expected 0 or more, found {dict(offsets)!r:.200}")
+        with self._lock:
+            self._table.setdefault((topic, group), {}).update(offsets)
+            self._is_changed = True
+
+    def save(self) -> bool:
+        """Write the file if anything changed since; returns whether it did."""
+        with self._lock:
+            if not self._is_changed:
+                return False
+            table = {
+                f"{topic}@{group}": {str(queue_id): offset for queue_id, offset in queues.items()}
+                for (topic, group), queues in self._table.items()
+            }
+            self._is_changed = False
+        self._files.replace(self._path, [json.dumps({"offsetTable": table}, indent=1).encode()])
+        return True
+
+
+def check_group(group: str) -> None:
+    """A group's name follows the rules of a topic's."""
+    try:
+        check_topic(group)
+    except InvalidRequest as error:
+        raise InvalidRequest(error.message.replace("topic:", "group:"), field="group") from error
+
+
+def _decode(data: bytes, path: Path) -> dict[tuple[str, str], dict[int, int]]:
+    try:
+        table = json.loads(data)["offsetTable"]
+        found = {}
+        for name, queues in table.items():
+            topic, _, group = name.partition("@")
+            found[topic, group] = {int(queue_id): int(at) for queue_id, at in queues.items()}
+        return found
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidRequest(
+            f"{path}: expected consumer offsets as JSON, found: {error}; repair the file, or "
+            "remove it and let the groups start anew",
+            path=str(path),
+        ) from error

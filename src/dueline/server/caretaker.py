@@ -1,0 +1,89 @@
+"""The housekeeping of a running broker, in one thread.
+
+    each second    a checkpoint, if the store says that enough has come together
+    each 5 s       the consumer groups' offsets, if they changed
+    each minute    a checkpoint, if anything changed; retention and compaction
+
+Failures that close the store stop the broker. Any other is logged and tried again next time: a
+retention run that fails for want of a permission must not stop sends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from dueline.consumer_offsets import ConsumerOffsets
+from dueline.errors import BrokerError, StoreClosed
+from dueline.server.threads import OnFailure, start_thread
+from dueline.store import Store
+
+__all__ = ["Caretaker"]
+
+TURN_S: Final = 1.0
+OFFSETS_TURNS: Final = 5
+CHECKPOINT_TURNS: Final = 60
+
+log = logging.getLogger(__name__)
+
+
+class Caretaker:
+    """Calls the store's housekeeping when it is due."""
+
+    def __init__(self, store: Store, offsets: ConsumerOffsets, *, on_failure: OnFailure) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._on_failure = on_failure
+        self._stopping = threading.Event()
+        self._checkpointed = self._mark()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = start_thread("caretaker", self._run, on_failure=self._on_failure)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        turn = 0
+        while not self._stopping.wait(TURN_S):
+            turn += 1
+            self.turn(turn)
+
+    def turn(self, number: int) -> None:
+        """One second's work."""
+        self._do("maintenance", self._store.maintain)
+        if number % OFFSETS_TURNS == 0:
+            self._do("saving offsets", self._offsets.save)
+        if number % CHECKPOINT_TURNS == 0:
+            self._do("checkpoint", self._checkpoint_if_changed)
+            self._do("retention", self._retain)
+
+    def _do(self, what: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except StoreClosed:
+            raise
+        except (BrokerError, OSError) as error:
+            log.warning("%s failed and will be tried again: %s", what, error)
+
+    def _checkpoint_if_changed(self) -> None:
+        mark = self._mark()
+        if mark != self._checkpointed:
+            self._store.checkpoint()
+            self._checkpointed = mark
+
+    def _retain(self) -> None:
+        retained = self._store.retain()
+        if retained.commit_segments or retained.delay_segments or retained.compacted_segments:
+            log.info("retention: %s", retained)
+
+    def _mark(self) -> tuple[object, ...]:
+        """Differs if anything was written or became visible in the meantime."""
+        stats = self._store.stats()
+        names = ("commit_log", "delay_log", "accepted_delayed", "pending", "at_gate")
+        return tuple(str(stats[name]) for name in names)

@@ -1,0 +1,81 @@
+"""Opens the gate on the millisecond.
+
+A thread that sleeps until the next record at the gate is due and then lets the store show it.
+Nothing at the gate: it sleeps until `wake` is called, and costs nothing. A record that comes to the
+gate and is due earlier than the one slept for wakes it.
+
+Due times are wall-clock times and sleeping is measured by another clock, so it never sleeps longer
+than `SLEEP_S_MAX` while something waits: a wall clock that is set forward is noticed by then.
+
+The clock answers whole milliseconds, rounded down: `n` ms to go are between n - 1 and n. The last
+one is slept in halves. While an append is under way the store keeps the gate shut beyond the
+append's own time; then there is nothing to do but to look again in a millisecond.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final, Protocol
+
+from dueline.clock import Clock
+from dueline.server.threads import OnFailure, start_thread
+
+__all__ = ["GateStore", "GateTicker"]
+
+SLEEP_S_MAX: Final = 1.0
+_HALF_MS: Final = 0.0005
+_SHUT_S: Final = 0.001
+
+
+class GateStore(Protocol):
+    """What is asked of the store here."""
+
+    @property
+    def gate_next_ms(self) -> int | None: ...
+
+    def open_gate(self) -> int: ...
+
+
+class GateTicker:
+    """The gate's clock."""
+
+    def __init__(self, store: GateStore, clock: Clock, *, on_failure: OnFailure) -> None:
+        self._store = store
+        self._clock = clock
+        self._on_failure = on_failure
+        self._news = threading.Event()
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = start_thread("gate", self._run, on_failure=self._on_failure)
+
+    def stop(self) -> None:
+        """Return when the gate is opened no more."""
+        self._is_stopping = True
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def wake(self) -> None:
+        """Something new waits at the gate. Any thread; returns at once."""
+        self._news.set()
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            self._news.clear()
+            # Looked at after the flag is cleared: what comes later sets it again.
+            self._news.wait(self.turn())
+
+    def turn(self) -> float | None:
+        """Open the gate if it is time; returns how long to sleep, None for "until woken"."""
+        due_ms = self._store.gate_next_ms
+        if due_ms is not None and due_ms <= self._clock.now_ms():
+            self._store.open_gate()
+            due_ms = self._store.gate_next_ms
+        if due_ms is None:
+            return None
+        left_ms = due_ms - self._clock.now_ms()
+        if left_ms <= 0:
+            return _SHUT_S
+        return min(left_ms / 1000 - _HALF_MS, SLEEP_S_MAX)

@@ -1,0 +1,152 @@
+"""The one thread that puts messages into the store: everything that waits goes in one group.
+
+    submit ──▶ queue (bounded) ──▶ writer thread: put_all, one fsync ──▶ done(answers)
+
+While one group is on its way to the disk the next one gathers, so the slower the disk, the larger
+the groups. What may gather is bounded in messages and bytes; beyond that a sender is told to come
+back later, at once, instead of waiting in a line that only grows.
+
+`submit` may be called from any thread and never blocks. `done` is called from the writer's thread
+and must be quick. After `stop` nothing is taken any more, and everything taken before is answered.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dueline.engine import Done, Results
+from dueline.errors import LimitExceeded, StoreClosed, Unavailable
+from dueline.message import Message
+from dueline.server.threads import OnFailure, start_thread
+
+__all__ = ["Writer"]
+
+GROUP_COUNT_MAX: Final = 4096
+GROUP_SIZE_BYTES_MAX: Final = 16 << 20
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Request:
+    messages: Sequence[Message]
+    done: Done
+    size_bytes: int
+
+
+class Writer:
+    """Messages on their way to the disk."""
+
+    def __init__(
+        self,
+        put_all: Callable[[Sequence[Message]], Results],
+        *,
+        count_max: int,
+        size_bytes_max: int,
+        on_failure: OnFailure,
+    ) -> None:
+        self._put_all = put_all
+        self._count_max: Final = count_max
+        self._size_bytes_max: Final = size_bytes_max
+        self._on_failure = on_failure
+        self._queue: deque[_Request] = deque()
+        self._count = 0
+        self._size_bytes = 0
+        self._is_stopping = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = start_thread("writer", self._run, on_failure=self._on_failure)
+
+    def stop(self) -> None:
+        """Take nothing more; return when everything taken has been answered."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def submit(self, messages: Sequence[Message], done: Done) -> None:
+        """Write these messages soon and then call `done`.
+
+        Raises:
+            LimitExceeded: too much waits already; try again later.
+            Unavailable: the broker is stopping.
+        """
+        size_bytes = sum(len(message.body) for message in messages)
+        with self._changed:
+            if self._is_stopping:
+                raise Unavailable("the broker is stopping; send again when it is back")
+            if self._queue:  # a request that is too large by itself must pass at some time
+                self._check_room(len(messages), size_bytes)
+            self._queue.append(_Request(messages=messages, done=done, size_bytes=size_bytes))
+            self._count += len(messages)
+            self._size_bytes += size_bytes
+            self._changed.notify()
+
+    def _check_room(self, count: int, size_bytes: int) -> None:
+        for what, found, limit in (
+            ("messages", self._count + count, self._count_max),
+            ("bytes", self._size_bytes + size_bytes, self._size_bytes_max),
+        ):
+            if found > limit:
+                raise LimitExceeded(
+                    f"the broker is busy: expected at most {limit} {what} to wait for the disk, "
+                    f"found {found}; send again later or more slowly",
+                    limit=limit,
+                    found=found,
+                    unit=what,
+                )
+
+    def _run(self) -> None:
+        while group := self._take():
+            self._write(group)
+
+    def _take(self) -> list[_Request]:
+        """Wait for requests and take a group of them; an empty one is the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._is_stopping)
+            group: list[_Request] = []
+            count = size_bytes = 0
+            while self._queue:
+                request = self._queue[0]
+                count += len(request.messages)
+                size_bytes += request.size_bytes
+                if group and (count > GROUP_COUNT_MAX or size_bytes > GROUP_SIZE_BYTES_MAX):
+                    break
+                group.append(self._queue.popleft())
+                self._count -= len(request.messages)
+                self._size_bytes -= request.size_bytes
+            return group
+
+    def _write(self, group: list[_Request]) -> None:
+        messages = [message for request in group for message in request.messages]
+        try:
+            results = self._put_all(messages)
+        except Exception as error:  # every sender in the group is told
+            for request in group:
+                _answer(request, error)
+            if isinstance(error, StoreClosed):
+                self._on_failure(error)
+            else:
+                log.exception("a group of %d messages was not written", len(messages))
+            return
+        start = 0
+        for request in group:
+            end = start + len(request.messages)
+            _answer(request, results[start:end])
+            start = end
+
+
+def _answer(request: _Request, results: Results | BaseException) -> None:
+    try:
+        request.done(results)
+    except Exception:
+        # A sender that has gone away must not stop the others.
+        log.exception("an answer could not be passed on")
