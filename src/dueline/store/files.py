@@ -1,14 +1,20 @@
 """The only module of the store that opens files: reads, writes, fsync, atomic replace.
 
-Everything that changes a disk goes through one of a handful of methods, so that a test can stop
-the store before any of them, lose what was not synced, or make the disk full
-(`dueline.testing.FaultyFiles`).
+Everything that changes a disk is made of a handful of single steps, so that a test can stop the
+store before any of them, lose what was not synced, or make the disk full
+(`dueline.testing.FaultyFiles` replaces just these):
 
-    File.write_at      bytes at a position, all of them or an OSError File.scatter       many small
-    patches of bytes that were already written File.allocate      reserve disk blocks, so that a
-    full disk is noticed before a record is half written File.sync          fdatasync Files.create
-    a new file of a fixed length, zeros Files.replace      a whole file: temporary, fsync, rename,
-    fsync of the folder Files.remove, Files.truncate, Files.sync_folder
+    File.write_at           bytes at a position, all of them or an OSError
+    File.scatter            many small patches of bytes that were already written
+    File.allocate           reserve disk blocks: a full disk is noticed before a record is written
+    File.resize, File.sync  ftruncate, fdatasync
+    Files.new               an empty file
+    Files.move              a name changes, not yet for good
+    Files.remove, Files.remove_folder, Files.make_one_folder
+    Files.sync_folder       names in a folder are there for good
+
+`create`, `replace` and `replace_sparse` write a temporary file, sync it and only then give it its
+name: nobody ever finds half of such a file, or one that is too short.
 
 Promises: when `replace` returns, the new content survives a power cut; at any moment before, a
 reader finds the old content or the new, never a mixture. A File is safe from several threads as
@@ -38,6 +44,28 @@ Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 _FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def full_disk_is_unavailable(path: Path) -> Iterator[None]:
+    """Turn the operating system's "no space left" into our error for it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL_ERRNOS:
+            raise
+        raise Unavailable(
+            f"disk full: expected room for {path}, found none; free disk space, then send again",
+            path=str(path),
+        ) from error
+
+
+def _in_a_row(chunks: Iterable[Bytes]) -> Iterator[tuple[int, Bytes]]:
+    """Each chunk with its place behind the one before."""
+    at = 0
+    for chunk in chunks:
+        yield at, chunk
+        at += len(byte_view(chunk))
 
 
 def byte_view(data: Bytes) -> memoryview:
@@ -102,16 +130,19 @@ class File:
             Unavailable: the disk is full; nothing was changed.
         """
         try:
-            os.posix_fallocate(self._fd, start, end - start)
+            with full_disk_is_unavailable(self.path):
+                self.fallocate(start, end - start)
         except OSError as error:
-            if error.errno in _FULL_ERRNOS:
-                raise Unavailable(
-                    f"disk full: expected room for {end - start} bytes in {self.path}, found none; "
-                    "free disk space, then send again",
-                    path=str(self.path),
-                ) from error
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
+
+    def fallocate(self, start: int, size: int) -> None:
+        """What `allocate` asks the operating system for."""
+        os.posix_fallocate(self._fd, start, size)
+
+    def resize(self, size_bytes: int) -> None:
+        """Make the file longer by zeros that take no space, or shorter."""
+        os.ftruncate(self._fd, size_bytes)
 
     def sync(self) -> None:
         """Return when everything written is on disk."""
@@ -169,8 +200,10 @@ class FolderLock:
                 path=str(path),
                 owner=owner,
             ) from error
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        text = f"{os.getpid()}\n".encode()
+        with contextlib.suppress(OSError):  # for people only: a full disk must not matter
+            os.pwrite(self._fd, text, 0)
+            os.ftruncate(self._fd, len(text))
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -182,14 +215,12 @@ class Files:
     """The file system as the store sees it."""
 
     def create(self, path: Path, size_bytes: int) -> File:
-        """A new file of `size_bytes` zeros, known to its folder after a power cut."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            os.ftruncate(fd, size_bytes)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        self.sync_folder(path.parent)
+        """A new file of `size_bytes` zeros, known to its folder after a power cut.
+
+        Raises:
+            Unavailable: the disk is full; there is no such file.
+        """
+        self._write_whole(path, size_bytes, ())
         return self.open(path, writable=True)
 
     def open(self, path: Path, *, writable: bool = False) -> File:
@@ -200,35 +231,55 @@ class Files:
             return file.read()
 
     def replace(self, path: Path, chunks: Iterable[Bytes]) -> None:
-        """Make `path` hold exactly `chunks`, at once and for good."""
-        temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-        with open(temporary, "wb", buffering=0) as file:
-            for chunk in chunks:
-                view = byte_view(chunk)
-                while len(view):
-                    view = view[file.write(view) :]
-            os.fsync(file.fileno())
-        self.rename(temporary, path)
+        """Make `path` hold exactly `chunks`, at once and for good.
+
+        Raises:
+            Unavailable: the disk is full; `path` is what it was.
+        """
+        self._write_whole(path, 0, _in_a_row(chunks))
 
     def replace_sparse(
-        self, path: Path, size_bytes: int, parts: Iterator[tuple[int, Bytes]]
+        self, path: Path, size_bytes: int, parts: Iterable[tuple[int, Bytes]]
     ) -> None:
-        """Make `path` a file of `size_bytes` with only `parts` (offset, bytes), holes between."""
+        """Make `path` a file of `size_bytes` with only `parts` (offset, bytes), holes between.
+
+        Raises:
+            Unavailable: the disk is full; `path` is what it was.
+        """
+        self._write_whole(path, size_bytes, parts)
+
+    def _write_whole(self, path: Path, size_bytes: int, parts: Iterable[tuple[int, Bytes]]) -> None:
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-        self.remove(temporary)
-        file = self.create(temporary, size_bytes)
         try:
-            for at, data in parts:
-                file.write_at(at, data)
-            file.sync()
-        finally:
-            file.close()
-        self.rename(temporary, path)
+            with full_disk_is_unavailable(path):
+                file = self.new(temporary)
+                try:
+                    if size_bytes:
+                        file.resize(size_bytes)
+                    for at, data in parts:
+                        file.write_at(at, data)
+                    file.sync()
+                finally:
+                    file.close()
+                self.rename(temporary, path)
+        except Unavailable:
+            with contextlib.suppress(OSError):
+                self.remove(temporary)
+            raise
+
+    def new(self, path: Path) -> File:
+        """An empty file; what was there before is gone."""
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        return self.open(path, writable=True)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename a file that was synced, and sync the folder."""
-        os.replace(source, target)
+        self.move(source, target)
         self.sync_folder(target.parent)
+
+    def move(self, source: Path, target: Path) -> None:
+        """Give a file another name in its folder; what had that name is gone."""
+        os.replace(source, target)
 
     def remove(self, path: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -242,9 +293,13 @@ class Files:
         if path.is_dir():
             return
         self.make_folder(path.parent)
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path)
-        self.sync_folder(path.parent)
+        with full_disk_is_unavailable(path):
+            with contextlib.suppress(FileExistsError):
+                self.make_one_folder(path)
+            self.sync_folder(path.parent)
+
+    def make_one_folder(self, path: Path) -> None:
+        os.mkdir(path)
 
     def sync_folder(self, path: Path) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

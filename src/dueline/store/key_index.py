@@ -120,6 +120,14 @@ class KeyIndex:
             self._runs.append(run)
         self._aside = []
 
+    def abort_seal(self) -> None:
+        """What was set aside could not be written: it is in memory as before."""
+        self._hashes[:0] = [hashes for hashes, _ in self._aside]
+        self._positions[:0] = [positions for _, positions in self._aside]
+        self.open_count += sum(len(hashes) for hashes, _ in self._aside)
+        self._open_start = self._aside_range[0]
+        self._aside = []
+
     def merge_candidates(self) -> list[ColumnFile]:
         """The newest files, if there are many of them and they are small; else none."""
         group: list[ColumnFile] = []

@@ -12,13 +12,14 @@ Only segments before the last checkpoint are touched: recovery reads the rest.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dueline.errors import NotFound
+from dueline.errors import NotFound, Unavailable
 from dueline.store import checkpoint as checkpoints
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.core import Core
@@ -55,6 +56,7 @@ class Maintainer:
         self._core = core
         self._mutex = threading.Lock()
         self._last = Checkpoint()
+        self._unused: list[Path] = []  # files that the next checkpoint no longer names
 
     def is_due(self) -> bool:
         """Is enough in memory that a checkpoint should be made?"""
@@ -66,16 +68,20 @@ class Maintainer:
         """Make everything derived durable and remember from where recovery has to read.
 
         Raises:
+            Unavailable: the disk is full; nothing is lost and the store goes on.
             StoreClosed: a write failed.
         """
-        core = self._core
-        with self._mutex:
-            core.check_open()
-            try:
-                self._checkpoint()
-            except OSError as error:
-                core.fail(error)
-                core.check_open()
+        with self._mutex, self._closing_on_failure():
+            self._checkpoint()
+
+    @contextlib.contextmanager
+    def _closing_on_failure(self) -> Iterator[None]:
+        self._core.check_open()
+        try:
+            yield
+        except OSError as error:
+            self._core.fail(error)
+            self._core.check_open()
 
     def _checkpoint(self) -> None:
         core = self._core
@@ -94,15 +100,22 @@ class Maintainer:
                 core.delay.sync()
             core.commit.sync_patches()
             core.queues.sync()
-        path = core.timeline.write_sealed(sealed)
-        commit_keys = core.commit_keys.write_sealed()
-        delay_keys = core.delay_keys.write_sealed()
+        try:
+            path = core.timeline.write_sealed(sealed, states)
+            commit_keys = core.commit_keys.write_sealed()
+            delay_keys = core.delay_keys.write_sealed()
+        except Unavailable:
+            with core.lock:
+                core.timeline.abort_seal()
+                core.commit_keys.abort_seal()
+                core.delay_keys.abort_seal()
+            raise
         with core.lock:
             core.timeline.end_seal(path)
             core.commit_keys.end_seal(commit_keys)
             core.delay_keys.end_seal(delay_keys)
-        unused = self._merge()
-        self._save(draft, states, unused)
+        self._merge(states)
+        self._save(draft, states)
 
     def _draft(self) -> Checkpoint:
         core = self._core
@@ -121,7 +134,7 @@ class Maintainer:
             levels=[[position, levels] for position, levels in core.levels_history],
         )
 
-    def _save(self, draft: Checkpoint, states: States, unused: list[Path]) -> None:
+    def _save(self, draft: Checkpoint, states: States) -> None:
         core = self._core
         with core.lock:
             final = replace(
@@ -137,28 +150,29 @@ class Maintainer:
         states.save(core.files, states_path(core.path), positions)
         checkpoints.save(core.files, checkpoint_path(core.path), final)
         self._last = final
-        for path in unused:
-            core.files.remove(path)
+        named = {run.path for run in core.timeline.runs}
+        for path in self._unused:
+            if path not in named:
+                core.files.remove(path)
+        self._unused = []
 
-    def _merge(self) -> list[Path]:
-        """Merge runs and index files; returns files that the next checkpoint no longer names."""
+    def _merge(self, states: States) -> None:
+        """Merge runs and index files. What is left out was done when `states` was copied, and so
+        is durably done: later states may still be lost if the store is not sync."""
         core = self._core
-        unused: list[Path] = []
         with core.lock:
             group = core.timeline.merge_candidates()
         if group:
-            path = core.timeline.write_merged(group)
+            path = core.timeline.write_merged(group, states)
             with core.lock:
-                unused += core.timeline.end_merge(group, path)
+                self._unused += core.timeline.end_merge(group, path)
         for keys in (core.commit_keys, core.delay_keys):
             with core.lock:
                 files = keys.merge_candidates()
             if files:
                 merged = keys.write_merged(files)
                 with core.lock:
-                    unused += keys.end_merge(files, merged)
-        named = {run.path for run in core.timeline.runs}
-        return [path for path in unused if path not in named]
+                    self._unused += keys.end_merge(files, merged)
 
     def adopt(self, last: Checkpoint) -> None:
         """Know the checkpoint that recovery started from."""
@@ -168,9 +182,7 @@ class Maintainer:
 
     def retain(self) -> Retained:
         """Delete and compact what is no longer needed."""
-        core = self._core
-        with self._mutex:
-            core.check_open()
+        with self._mutex, self._closing_on_failure():
             commit_count = self._retain_commit()
             delay_count = self._retain_delay()
             compacted = self._compact_delay()
@@ -199,9 +211,7 @@ class Maintainer:
             dropped = core.commit.drop_before(keep_from)
             for queue in core.queues:
                 queue.trim(core.commit.start)
-            unused = core.commit_keys.drop_before(core.commit.start)
-        for path in unused:
-            core.files.remove(path)
+            self._unused += core.commit_keys.drop_before(core.commit.start)
         return len(dropped)
 
     def _first_store_ms(self, base: int) -> int:
@@ -225,9 +235,7 @@ class Maintainer:
                     continue
                 core.delay.drop_segment(base)
                 core.segments.pop(base, None)
-                unused = core.delay_keys.drop_before(core.delay.start)
-            for path in unused:
-                core.files.remove(path)
+                self._unused += core.delay_keys.drop_before(core.delay.start)
             count += 1
         return count
 

@@ -120,9 +120,9 @@ class Timeline:
         self.open = OpenRun(self.sealing.end, self.sealing.position_end)
         return self.sealing
 
-    def write_sealed(self, sealed: OpenRun) -> Path | None:
+    def write_sealed(self, sealed: OpenRun, states: States) -> Path | None:
         """Write a run that was set aside; needs no lock. None if nothing in it is pending."""
-        units = sealed.pending(self.states)
+        units = sealed.pending(states)
         if not len(units):
             return None
         units = units.take(np.argsort(units.due_ms, kind="stable"))
@@ -135,6 +135,13 @@ class Timeline:
         if path is not None:
             self.runs.append(Run(self._files, path, self.topics))
         self.sealing = None
+
+    def abort_seal(self) -> None:
+        """The run that was set aside could not be written: it is the open one again."""
+        if self.sealing is not None:
+            newer = self.open
+            self.sealing.append(newer.units(), end=newer.end, position_end=newer.position_end)
+            self.open, self.sealing = self.sealing, None
 
     def merge_candidates(self) -> list[Run]:
         """Neighbouring runs that are worth merging; fewer than two means none."""
@@ -151,9 +158,9 @@ class Timeline:
             total += len(run)
         return group if _worth(group, live, total) else []
 
-    def write_merged(self, group: list[Run]) -> Path | None:
+    def write_merged(self, group: list[Run], states: States) -> Path | None:
         """Write one run in place of several neighbours; needs no lock."""
-        parts = [units for run in group for units in run.scan(self.states)]
+        parts = [units for run in group for units in run.scan(states)]
         if not parts:
             return None
         units = Units.concat(parts)
