@@ -42,6 +42,7 @@ __all__ = [
     "join",
     "lengths_of",
     "offsets_of",
+    "padded",
     "slices",
     "tail_checks",
     "windows",
@@ -76,9 +77,6 @@ _VIEW_DTYPE: Final = np.dtype(
     [("size", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("offset", "<i4")]
 )
 _INLINE_MAX: Final = 12
-_INLINE_MASKS: Final = np.where(  # row n keeps n bytes
-    np.arange(_INLINE_MAX) < np.arange(_INLINE_MAX + 1)[:, None], 255, 0
-).astype(np.uint8)
 # 16-bit words of the header that the check covers: not queueOffset, position and mark.
 _CHECKED_WORDS: Final = np.r_[0:10, 18:38, 42:44]
 
@@ -116,15 +114,21 @@ def slices(data: Bytes8, starts: Int64s, sizes: Int64s) -> pa.BinaryArray:
 
 def _inline(data: Bytes8, starts: Int64s, sizes: Int64s) -> Bytes8:
     """Short values as Arrow keeps them inside a view: 12 bytes, zeros behind the value."""
-    last = len(data) - _INLINE_MAX  # a window must not reach beyond the data
-    heads = np.zeros((len(starts), _INLINE_MAX), dtype=np.uint8)
-    inner = starts <= last
-    heads[inner] = windows(data, _INLINE_MAX)[starts[inner]]
-    for row in np.flatnonzero(~inner).tolist():
+    return padded(data, starts, sizes, _INLINE_MAX)
+
+
+def padded(data: Bytes8, starts: Int64s, sizes: Int64s, width: int) -> Bytes8:
+    """Values of at most `width` bytes as rows of an n x width array, zeros behind each; a copy."""
+    if len(data) < width:
+        data = np.pad(data, (0, width - len(data)))
+    last = len(data) - width  # a window must not reach beyond the data
+    rows = windows(data, width)[np.minimum(starts, last)]
+    for row in np.flatnonzero(starts > last).tolist():
         tail = data[starts[row] : starts[row] + sizes[row]]
-        heads[row, : len(tail)] = tail
-    heads &= _INLINE_MASKS[sizes]
-    return heads
+        rows[row, : len(tail)] = tail
+    masks = np.where(np.arange(width) < np.arange(width + 1)[:, None], 255, 0).astype(np.uint8)
+    rows &= masks[sizes]
+    return rows
 
 
 def _from_views(views: npt.NDArray[Any], buffers: list[Any]) -> pa.BinaryArray:

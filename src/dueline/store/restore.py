@@ -203,7 +203,7 @@ def messages(window: pa.RecordBatch) -> pa.RecordBatch:
     """MESSAGE rows of sound WINDOW rows."""
     fields = _Fields(window.column("record"))
     headers = fields.headers
-    texts = fields.properties()
+    maps = properties.split(fields.properties())
 
     def integers(name: str, kind: Any) -> pa.Array:
         return pa.array(headers[name].astype(kind))
@@ -214,16 +214,16 @@ def messages(window: pa.RecordBatch) -> pa.RecordBatch:
         "topic": window.column("topic"),
         "queue_id": window.column("queue_id"),
         "body": fields.bodies(),
-        "tags": properties.text(properties.values(texts, "TAGS")),
-        "keys": properties.text(properties.values(texts, "KEYS")),
-        "properties": properties.split(texts),
+        "tags": properties.pick(maps, "TAGS"),
+        "keys": properties.pick(maps, "KEYS"),
+        "properties": maps,
         "born_ms": integers("born_ms", np.int64),
         "store_ms": integers("store_ms", np.int64),
         "born_host": fields.born_hosts(),
         "flag": integers("flag", np.int32),
         "sys_flag": integers("sys_flag", np.int32),
         "reconsume_times": integers("reconsume_times", np.int32),
-        "unique_id": properties.text(properties.values(texts, "UNIQ_KEY")),
+        "unique_id": properties.pick(maps, "UNIQ_KEY"),
     }
     return pa.RecordBatch.from_arrays(
         [columns[name] for name in MESSAGE_SCHEMA.names], schema=MESSAGE_SCHEMA
