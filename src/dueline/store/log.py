@@ -110,6 +110,11 @@ class LogReader:
                 file = kept
         return file
 
+    def forget_pages(self) -> None:
+        """Give back the memory of mapped segments after reading much of them."""
+        for file in self._open.values():
+            file.forget_pages()
+
     def path_of(self, base: int) -> Path:
         return self.folder / segment_name(base)
 

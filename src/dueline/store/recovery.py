@@ -87,6 +87,8 @@ class _Recovery:
         rows = self._replay_commit(commit)
         self._index(rows, start)
         self._note_levels()
+        core.delay.forget_pages()
+        core.commit.forget_pages()
         report = Report(
             delay_records=len(delay.positions),
             commit_records=len(commit.positions),
