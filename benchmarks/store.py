@@ -1,13 +1,15 @@
 """The store by itself: `make bench`, or `python -m benchmarks.store [--quick]`.
 
-200-byte bodies. Every figure that writes is also given as a ratio to writing the same bytes raw, with the
-same number of fsyncs, in the same run: absolute times depend on the machine and its neighbours, ratios
-much less.
+200-byte bodies. Every figure that writes is also given as a ratio to writing the same bytes raw,
+with the same number of fsyncs, in the same run: absolute times depend on the machine and its
+neighbours, ratios much less.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import functools
 import os
 import shutil
 import subprocess
@@ -23,7 +25,8 @@ import pyarrow as pa
 
 from dueline.clock import Clock
 from dueline.message import Message
-from dueline.store import Corner, Store, StoreOptions, restore
+from dueline.server.writer import Writer
+from dueline.store import Corner, Store, restore
 from dueline.store.corner import SEQ_MAX
 
 BODY = os.urandom(200)
@@ -94,32 +97,63 @@ def _windows(store: Store, now_ms: int, rows: int) -> list[object]:
 
 
 def _concurrent_puts(root: Path, callers: int, count: int) -> None:
+    """Callers with one message in flight each: as coroutines over a writer, and as threads."""
+    each = count // callers
     for kind, properties in (
         ("delayed", {"TIMER_DELAY_MS": "3600000", "KEYS": "order-1"}),
         ("ordinary", {"KEYS": "order-1"}),
     ):
-        path = root / f"concurrent-{kind}"
-        store = Store.open(path)
-        each = count // callers
+        for way, run in (("coroutines", _by_coroutines), ("threads", _by_threads)):
+            path = root / f"concurrent-{kind}"
+            store = Store.open(path)
+            message = Message(topic="orders", body=BODY, properties=properties)
+            seconds = _timed(functools.partial(run, store, message, callers, each))
+            log = "delay_log" if kind == "delayed" else "commit_log"
+            raw = _raw(root, store.stats()[log]["end"], each)
+            name = f"single puts, {kind}, {callers} {way}, sync"
+            _line(name, each * callers, seconds, raw)
+            store.close()
+            shutil.rmtree(path)
 
-        def put(store: Store = store, each: int = each, properties: dict[str, str] = properties) -> None:
-            for _ in range(each):
-                store.put(Message(topic="orders", body=BODY, properties=properties))
 
-        threads = [threading.Thread(target=put) for _ in range(callers)]
+def _by_threads(store: Store, message: Message, callers: int, each: int) -> None:
+    def put() -> None:
+        for _ in range(each):
+            store.put(message)
 
-        def run(threads: list[threading.Thread] = threads) -> None:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+    threads = [threading.Thread(target=put) for _ in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
-        log = "delay_log" if kind == "delayed" else "commit_log"
-        seconds = _timed(run)
-        raw = _raw(root, store.stats()[log]["end"], each)
-        _line(f"single puts, {kind}, {callers} callers, sync", each * callers, seconds, raw)
-        store.close()
-        shutil.rmtree(path)
+
+def _by_coroutines(store: Store, message: Message, callers: int, each: int) -> None:
+    async def put(loop: asyncio.AbstractEventLoop, writer: Writer) -> None:
+        for _ in range(each):
+            future = loop.create_future()
+            writer.submit([message], functools.partial(_answer, loop, future))
+            await future
+
+    async def put_all() -> None:
+        loop = asyncio.get_running_loop()
+        writer = Writer(
+            store.put_all,
+            count_max=1 << 20,
+            size_bytes_max=1 << 30,
+            on_failure=lambda *_: os._exit(1),
+        )
+        writer.start()
+        await asyncio.gather(*(put(loop, writer) for _ in range(callers)))
+        writer.stop()
+
+    asyncio.run(put_all())
+
+
+def _answer(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[object], answer: object
+) -> None:
+    loop.call_soon_threadsafe(future.set_result, answer)
 
 
 def _many_pending(root: Path, count: int) -> None:
@@ -129,9 +163,7 @@ def _many_pending(root: Path, count: int) -> None:
             [sys.executable, "-m", "benchmarks.store", "--child", stage, str(path), str(count)],
             check=stage != "killed",
         )
-    disk = sum(
-        file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file()
-    )
+    disk = sum(file.stat().st_blocks * 512 for file in path.rglob("*") if file.is_file())
     print(f"{count:>12,} pending   disk per message  {disk / count:8.0f} bytes")
     shutil.rmtree(path)
 
@@ -210,7 +242,9 @@ def _line(name: str, count: int, seconds: float, raw: float | None = None) -> No
 
 def _memory() -> str:
     fields = dict(
-        line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line
+        line.split(":", 1)
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if ":" in line
     )
     total, anonymous = (int(fields[name].split()[0]) // 1024 for name in ("VmRSS", "RssAnon"))
     return f"{total} MB resident ({anonymous} MB of it not mapped files)"
