@@ -30,6 +30,9 @@ class Broker:
 
     def _open(self, address: str) -> None:
         self.store = Store.open(self.path, self.options, clock=Clock(lambda: self.now_ms))
+        self.serve_at(address)
+
+    def serve_at(self, address: str) -> None:
         self.service = FlightService(self.store, shard=self.shard, address=address)
         self.service.start()
         self.address = f"127.0.0.1:{self.service.port}"
@@ -105,9 +108,9 @@ def broker(make_broker: MakeBroker) -> Broker:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session for all tests: starting it takes longer than most of them."""
-    tests = str(Path(__file__).parent)
-    paths = [tests, *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    # Functions of a transform's module are imported by the workers, as a user's would be.
+    root = str(Path(__file__).resolve().parents[2])
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
     session = open_session(SessionOptions(master="local[2]", conf={"spark.log.level": "FATAL"}))
     yield session
     session.stop()

@@ -19,6 +19,7 @@ from dueline.spark.source import DuelineDataSource
 
 __all__ = ["SETTINGS", "SessionOptions", "open_session", "register"]
 
+_SHUFFLE: Final = "spark.sql.shuffle.partitions"
 _CHECKPOINTING: Final = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -73,6 +74,9 @@ def open_session(options: SessionOptions) -> SparkSession:
     for name, value in {**SETTINGS, **_placed(options), **options.conf}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    if _SHUFFLE not in options.conf:
+        # 200 by default: as many tasks, each with its Python workers, for a handful of rows.
+        session.conf.set(_SHUFFLE, session.sparkContext.defaultParallelism)
     register(session)
     return session
 
