@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dueline.errors import InvalidRequest
@@ -61,6 +62,7 @@ class Deliverer:
             with core.lock:
                 self._check_origins(rows.origin, dropped)
                 fresh = core.timeline.states.of(rows.origin) == PENDING
+                fresh &= _is_first(rows.origin)
                 dropped = dropped[core.timeline.states.of(dropped) == PENDING]
                 dropped = dropped[~np.isin(dropped, rows.origin[fresh])]
             skipped = int(len(fresh) - np.count_nonzero(fresh))
@@ -132,6 +134,16 @@ class Deliverer:
         with core.lock:
             core.check_open()
             return core.open_gate(core.clock.now_ms())
+
+
+def _is_first(origins: Int64s) -> npt.NDArray[np.bool_]:
+    """Which rows are the first with their origin: a transform may have made several of one."""
+    first = np.ones(len(origins), dtype=np.bool_)
+    if bool((np.diff(np.sort(origins)) == 0).any()):
+        _, rows = np.unique(origins, return_index=True)
+        first[:] = False
+        first[rows] = True
+    return first
 
 
 class _Rows:

@@ -29,9 +29,9 @@ from dueline.store.core import Core
 from dueline.store.draft import prepare
 from dueline.store.kernels import Int64s
 from dueline.store.properties import key_hash
-from dueline.store.reading import has_key, read_record
+from dueline.store.reading import has_key, is_shown, read_record
 from dueline.store.record import Record
-from dueline.store.states import CANCELLED, DELIVERED, PENDING
+from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
 from dueline.store.writing import PutResult, Putter
 
 __all__ = ["Answer", "Pending", "PendingMessage"]
@@ -82,27 +82,40 @@ class Pending:
     def find(self, key: str) -> list[PendingMessage]:
         """Delayed messages with this key, unique id or offset id, the newest first.
 
-        Also those that are done, as long as the delay log still has them.
+        Also those that are done, as long as the store remembers what became of them. An offset id
+        stands for the unique id of the message at its place, so that it still names the message
+        after a reschedule has moved it to another place.
         """
+        key = self._unique_id_at(key) or key
         with self._core.lock:
             positions = self._core.delay_keys.find(key_hash(key))
         found = []
-        for position in [*self._position_of_id(key), *positions]:
-            try:
-                record = read_record(self._core.delay, position)
-            except NotFound:
+        for position in positions:
+            record = self._record_at(position)
+            if record is None or not has_key(record, key):
                 continue
-            if record.seq is None or not (has_key(record, key) or position not in positions):
-                continue
-            found.append(self._describe(record))
+            message = self._describe(record)
+            if message.state != FORGOTTEN:
+                found.append(message)
         return found
 
-    def _position_of_id(self, text: str) -> list[int]:
+    def _unique_id_at(self, text: str) -> str | None:
+        """The unique id of the delayed message that an offset id points at; None if it is none."""
         try:
             _, position = parse_message_id(text)
         except InvalidRequest:
-            return []
-        return [position & ~DELAY_LOG_MARK] if position & DELAY_LOG_MARK else []
+            return None
+        if not position & DELAY_LOG_MARK:
+            return None
+        record = self._record_at(position & ~DELAY_LOG_MARK)
+        return None if record is None else decode_properties(record.properties).get("UNIQ_KEY")
+
+    def _record_at(self, position: int) -> Record | None:
+        try:
+            record = read_record(self._core.delay, position)
+        except NotFound:
+            return None
+        return record if record.seq is not None else None
 
     def _describe(self, record: Record) -> PendingMessage:
         properties = decode_properties(record.properties)
@@ -184,7 +197,7 @@ class Pending:
                 record = read_record(self._core.commit, position)
             except NotFound:
                 continue
-            if has_key(record, key):
+            if has_key(record, key) and is_shown(self._core, record):
                 return Answer.DELIVERED
         return Answer.UNKNOWN
 

@@ -149,16 +149,15 @@ class Reader:
         """Visible messages of a topic with this key or unique id, the newest first."""
         with self._core.lock:
             positions = self._core.commit_keys.find(key_hash(key))
-            index_ms = self._core.index_ms
         found: list[Record] = []
         for position in positions:
             try:
                 record = self.record_at(position)
             except NotFound:
                 continue
-            if record.topic.decode("utf-8", "replace") != topic or record.store_ms > index_ms:
+            if record.topic.decode("utf-8", "replace") != topic or not has_key(record, key):
                 continue
-            if begin_ms <= record.store_ms <= end_ms and has_key(record, key):
+            if begin_ms <= record.store_ms <= end_ms and is_shown(self._core, record):
                 found.append(record)
                 if len(found) >= count_max:
                     break
@@ -179,6 +178,15 @@ def read_record(log: records.LogLike, position: int) -> Record:
         raise NotFound(
             f"position {position}: expected a record, found none ({error})", position=position
         ) from error
+
+
+def is_shown(core: Core, record: Record) -> bool:
+    """Does a queue point at this record? Not if it waits at the gate or was cancelled there."""
+    queue = core.queues.get(record.topic.decode("utf-8", "replace"), record.queue_id)
+    if queue is None:
+        return False
+    units = queue.read(record.queue_offset, 1)
+    return len(units) == 1 and int(units["position"][0]) == record.position
 
 
 def has_key(record: Record, key: str) -> bool:

@@ -180,8 +180,9 @@ class _Recovery:
     def _tail(self, log: Log, start: int, whole_end: int, name: str) -> Scan:
         """Walk a log from `start`, cut what is torn, and set its end.
 
-        A checkpoint knew everything before `whole_end` to be whole: a walk that starts in the middle
-        of a group (at the first record that waits at the gate) must not take it for a torn one.
+        A checkpoint knew everything before `whole_end` to be whole: a walk that starts in the
+        middle of a group (at the first record that waits at the gate) must not take it for a torn
+        one.
         """
         found = scan(log, max(start, log.start), log.bases)
         end = max(found.end, start)
