@@ -1,0 +1,271 @@
+"""Topics: how many queues each has and what may be done with it; kept in `topics.json`.
+
+    {"dataVersion": {…}, "topicConfigTable": {"orders": {"topicName": "orders", "perm": 6, …}}}
+
+That is RocketMQ's file. A topic comes into being in one of three ways:
+
+    somebody creates it            `put`
+    somebody sends to it           `for_send`, unless the operator forbids it
+    its messages are in the store  `get` adopts it: bulk jobs and commands do not ask for a topic
+
+`put` and `for_send` change the table at once and the file with `save`, which whoever answers the
+client calls before: an acknowledged topic survives a crash. `save` writes and syncs a file, so an
+event loop calls it elsewhere. Any thread may call anything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from dueline.clock import Clock
+from dueline.errors import InvalidRequest, LimitExceeded, NotFound
+from dueline.message import HALF_TOPIC, QUEUE_ID_MAX, check_topic
+from dueline.messaging.names import (
+    DEFAULT_TOPIC,
+    OUTCOME_TOPIC,
+    SELF_TEST_TOPIC,
+    UNDECIDED_TOPIC,
+    group_of_retry,
+    is_system_topic,
+)
+from dueline.store.files import Files
+from dueline.wire.admin_bodies import DataVersion, TopicConfig, TopicConfigs
+from dueline.wire.codes import Permission
+
+__all__ = ["READ_WRITE", "TopicOptions", "Topics"]
+
+READ_WRITE: Final = int(Permission.READ | Permission.WRITE)
+TOPIC_COUNT_MAX: Final = 100_000
+QUEUE_COUNT_MAX: Final = 1_024
+DEFAULT_TOPIC_QUEUE_COUNT: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOptions:
+    """What happens with names that nobody has created."""
+
+    auto_create: bool = True
+    queue_count: int = 4
+
+
+class Topics:
+    """The topics of one broker."""
+
+    def __init__(
+        self,
+        path: Path,
+        files: Files,
+        *,
+        clock: Clock,
+        options: TopicOptions | None = None,
+        stored: Callable[[], Iterable[tuple[str, int]]] = tuple,
+    ) -> None:
+        """Read the file if there is one.
+
+        Args:
+            stored: the topics and queue ids that hold messages.
+        """
+        self.options: Final = options or TopicOptions()
+        self._path = path
+        self._files = files
+        self._clock = clock
+        self._stored = stored
+        self._lock = threading.Lock()
+        self._save_lock = threading.Lock()
+        self._table: dict[str, TopicConfig] = {}
+        self._counter = 0
+        self._saved_counter = 0
+        self._changed_ms = clock.now_ms()
+        if files.exists(path):
+            self._load(files.read(path))
+        for config in _built_in(self.options):
+            self._table.setdefault(config.topic_name, config)
+        self._adopt_all()
+
+    def _load(self, data: bytes) -> None:
+        try:
+            found = TopicConfigs.decode(data)
+        except InvalidRequest as error:
+            raise InvalidRequest(
+                f"{self._path}: expected topics as JSON, found: {error.message}; repair the file, "
+                "or remove it: topics that hold messages are found again",
+                path=str(self._path),
+            ) from error
+        self._table = dict(found.topic_config_table)
+        self._counter = self._saved_counter = found.data_version.counter
+
+    # Reading
+
+    def get(self, name: str) -> TopicConfig | None:
+        """A topic, if it exists or if the store has messages of it."""
+        return self._table.get(name) or self._adopt(name)
+
+    def find(self, name: str) -> TopicConfig:
+        """A topic that must exist.
+
+        Raises:
+            NotFound: it does not.
+        """
+        config = self.get(name)
+        if config is None:
+            raise NotFound(
+                f"topic {name[:200]}: expected one that exists, found none; create it, or send to "
+                "it if the broker creates topics by itself",
+                what="topic",
+                topic=name,
+            )
+        return config
+
+    def all(self) -> TopicConfigs:
+        """Every topic, with the table's version."""
+        with self._lock:
+            return TopicConfigs(
+                data_version=DataVersion(counter=self._counter, timestamp=self._changed_ms),
+                topic_config_table=dict(self._table),
+            )
+
+    # Changing
+
+    def for_send(
+        self, name: str, *, default_topic: str = DEFAULT_TOPIC, queue_count: int = 4
+    ) -> TopicConfig:
+        """The topic that somebody sends to, made if it may be.
+
+        Raises:
+            NotFound: it does not exist and is not created by a send.
+            InvalidRequest: a name that no topic can have.
+        """
+        config = self.get(name)
+        if config is not None:
+            return config
+        check_topic(name)
+        if group_of_retry(name) is not None:
+            return self.ensure(name, queue_count=1)
+        default = self._table.get(default_topic)
+        if default is None or not default.perm & Permission.INHERIT:
+            return self.find(name)
+        count = min(max(queue_count, 1), default.write_queue_nums)
+        return self.ensure(name, queue_count=count, perm=default.perm & ~Permission.INHERIT)
+
+    def ensure(self, name: str, *, queue_count: int, perm: int = READ_WRITE) -> TopicConfig:
+        """A topic that is made so if it does not exist."""
+        config = self.get(name)
+        if config is not None:
+            return config
+        return self.put(
+            TopicConfig(
+                topic_name=name,
+                read_queue_nums=queue_count,
+                write_queue_nums=queue_count,
+                perm=perm,
+            )
+        )
+
+    def put(self, config: TopicConfig) -> TopicConfig:
+        """Make a topic, or change one.
+
+        Raises:
+            InvalidRequest: a name or numbers that cannot be.
+            LimitExceeded: too many topics.
+        """
+        check_topic(config.topic_name)
+        for count in (config.read_queue_nums, config.write_queue_nums):
+            if not 0 <= count <= QUEUE_COUNT_MAX:
+                raise InvalidRequest(
+                    f"topic {config.topic_name}: expected 0 to {QUEUE_COUNT_MAX} queues, "
+                    f"found {count}",
+                    field="queueNums",
+                )
+        with self._lock:
+            if config.topic_name not in self._table and len(self._table) >= TOPIC_COUNT_MAX:
+                raise LimitExceeded(
+                    f"topics: expected at most {TOPIC_COUNT_MAX}, found as many; delete some first",
+                    limit=TOPIC_COUNT_MAX,
+                    found=len(self._table) + 1,
+                )
+            self._table[config.topic_name] = config
+            self._touch()
+        return config
+
+    def delete(self, name: str) -> bool:
+        """Forget a topic; its messages stay until their time is over."""
+        if is_system_topic(name):
+            raise InvalidRequest(
+                f"topic {name}: expected one that is not the broker's own", field="topic"
+            )
+        with self._lock:
+            if self._table.pop(name, None) is None:
+                return False
+            self._touch()
+            return True
+
+    def save(self) -> None:
+        """Write the file if anything changed since; returns when it is on disk."""
+        with self._save_lock:
+            configs = self.all()
+            if configs.data_version.counter == self._saved_counter:
+                return
+            self._files.make_folder(self._path.parent)
+            self._files.replace(self._path, [configs.encode()])
+            self._saved_counter = configs.data_version.counter
+
+    @property
+    def is_saved(self) -> bool:
+        return self._counter == self._saved_counter
+
+    def _touch(self) -> None:
+        self._counter += 1
+        self._changed_ms = self._clock.now_ms()
+
+    # Topics that came with their messages
+
+    def _adopt(self, name: str) -> TopicConfig | None:
+        ids = [queue_id for topic, queue_id in self._stored() if topic == name]
+        if not ids:
+            return None
+        return self._take_in(name, max(ids))
+
+    def _adopt_all(self) -> None:
+        last: dict[str, int] = {}
+        for topic, queue_id in self._stored():
+            last[topic] = max(queue_id, last.get(topic, 0))
+        for topic, queue_id in last.items():
+            config = self._table.get(topic)
+            if config is None:
+                self._take_in(topic, queue_id)
+
+    def _take_in(self, name: str, last_queue_id: int) -> TopicConfig:
+        assert last_queue_id <= QUEUE_ID_MAX
+        count = max(last_queue_id + 1, 1 if name.startswith("%") else self.options.queue_count)
+        config = TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
+        with self._lock:
+            self._table.setdefault(name, config)
+            self._touch()
+            return self._table[name]
+
+
+def with_permission(config: TopicConfig, perm: int) -> TopicConfig:
+    """The same topic with other permissions."""
+    return replace(config, perm=perm)
+
+
+def _built_in(options: TopicOptions) -> list[TopicConfig]:
+    """What every broker has; the permission to inherit says that sends may create topics."""
+    own = [
+        TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1)
+        for name in (SELF_TEST_TOPIC, HALF_TOPIC, OUTCOME_TOPIC, UNDECIDED_TOPIC)
+    ]
+    if options.auto_create:
+        own.append(
+            TopicConfig(
+                topic_name=DEFAULT_TOPIC,
+                read_queue_nums=DEFAULT_TOPIC_QUEUE_COUNT,
+                write_queue_nums=DEFAULT_TOPIC_QUEUE_COUNT,
+                perm=READ_WRITE | Permission.INHERIT,
+            )
+        )
+    return own
