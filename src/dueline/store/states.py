@@ -64,8 +64,9 @@ class States:
         at = seqs - self.base
         if len(at) and (int(at.min()) < 0 or int(at.max()) >= len(self._codes)):
             inside = (at >= 0) & (at < len(self._codes))
-            codes = self._codes[np.where(inside, at, 0)]
-            return np.where(inside, codes, np.where(at < 0, FORGOTTEN, PENDING)).astype(np.uint8)
+            codes = np.where(at < 0, FORGOTTEN, PENDING).astype(np.uint8)
+            codes[inside] = self._codes[at[inside]]
+            return codes
         return self._codes[at]
 
     def one(self, seq: int) -> int:
