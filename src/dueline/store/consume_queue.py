@@ -28,6 +28,7 @@ __all__ = ["UNIT_DTYPE", "UNIT_SIZE", "ConsumeQueue", "ConsumeQueues"]
 UNIT_DTYPE: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 UNIT_SIZE: Final = UNIT_DTYPE.itemsize
 FILE_UNITS_DEFAULT: Final = 300_000
+_ALLOCATE_BYTES: Final = 16 << 10
 assert UNIT_SIZE == 20
 
 Units = npt.NDArray[Any]
@@ -42,8 +43,23 @@ class ConsumeQueue:
         self._file_units = file_units
         self._open: dict[int, File] = {}
         self._written: set[int] = set()
+        self._room_end = 0  # units before this offset have disk space
         self.start = 0
         self.end = 0
+
+    def reserve(self, count: int) -> None:
+        """Make sure that `count` more units have disk space.
+
+        Raises:
+            Unavailable: the disk is full; nothing was changed.
+        """
+        while self._room_end < self.end + count:
+            at = max(self.end, self._room_end)
+            base = self._base_of(at)
+            start = (at - base) * UNIT_SIZE
+            end = min(start + _ALLOCATE_BYTES, self._file_units * UNIT_SIZE)
+            self._file(base, create=True).allocate(start, end)
+            self._room_end = base + end // UNIT_SIZE
 
     def append(self, units: Units) -> int:
         """Add units at the end; returns the offset of the first."""
@@ -88,37 +104,58 @@ class ConsumeQueue:
 
     def clear_beyond(self) -> None:
         """Zero what stands on disk from `end` on, so that nothing stale is ever taken for real."""
-        count = len(self.written_beyond(self.end))
-        at = self.end
-        while count > 0:
-            base = self._base_of(at)
-            part = min(count, base + self._file_units - at)
-            self._file(base).write_at((at - base) * UNIT_SIZE, bytes(part * UNIT_SIZE))
-            self._written.add(base)
-            at += part
-            count -= part
+        last = self._base_of(self.end)
+        for base in self._bases():
+            if base > last:
+                self._remove(base)
+        if last not in self._bases():
+            return
+        file = self._file(last)
+        at = (self.end - last) * UNIT_SIZE
+        data = file.read_at(at, file.size_bytes - at)
+        size = len(data.rstrip(b"\0"))
+        if size:
+            file.write_at(at, bytes(size))
+            self._written.add(last)
 
     def trim(self, log_start: int) -> None:
-        """Advance `start` past units whose records are gone; delete files with only such."""
-        while self.start < self.end:
-            units = self.read(self.start, self._file_units)
-            alive = np.flatnonzero(units["position"] >= log_start)
-            self.start += int(alive[0]) if len(alive) else len(units)
-            if len(alive) or not len(units):
+        """Advance `start` past units whose records are gone; delete files with only such.
+
+        Units are in order of visibility, not of position: one that is alive may stand before one
+        that is gone. It is as old, and goes with it.
+        """
+        bases = self._bases()
+        if self.start < self.end and self._base_of(self.start) not in bases:
+            # An earlier trim had deleted files when it was interrupted.
+            self.start = min([base for base in bases if base > self.start], default=self.end)
+        at = self.start
+        while at < self.end:
+            units = self.read(at, self._file_units)
+            gone = np.flatnonzero(units["position"] < log_start)
+            if not len(gone):
                 break
-        for name in self._files.names(self._folder):
-            base = int(name) // UNIT_SIZE
+            self.start = at + int(gone[-1]) + 1
+            at += len(units)
+        for base in bases:
             if base + self._file_units <= self.start and base != self._base_of(self.end):
-                file = self._open.pop(base, None)
-                if file is not None:
-                    file.close()
-                self._written.discard(base)
-                self._files.remove(self._folder / name)
+                self._remove(base)
+
+    def _bases(self) -> list[int]:
+        """The first offsets of the files that are there."""
+        return [int(name) // UNIT_SIZE for name in self._files.names(self._folder)]
+
+    def _remove(self, base: int) -> None:
+        file = self._open.pop(base, None)
+        if file is not None:
+            file.close()
+        self._written.discard(base)
+        self._files.remove(self._folder / _file_name(base))
 
     def sync(self) -> None:
-        for base in self._written:
+        """Return when every unit that was appended before the call is on disk."""
+        for base in sorted(self._written):
+            self._written.discard(base)  # first: another thread may append meanwhile
             self._file(base).sync()
-        self._written.clear()
 
     def close(self) -> None:
         for file in self._open.values():
@@ -174,9 +211,14 @@ class ConsumeQueues:
         return self._queues[number]
 
     def next_offsets(self, numbers: Int64s) -> Int64s:
-        """The queue offsets that `append` would give to rows for these queues; changes nothing."""
+        """The queue offsets that `append` would give to rows for these queues, which have room.
+
+        Raises:
+            Unavailable: the disk is full; nothing was changed.
+        """
         offsets = np.empty(len(numbers), dtype=np.int64)
         for number, rows in _groups(numbers):
+            self._queues[number].reserve(len(rows))
             first = self._queues[number].end
             offsets[rows] = np.arange(first, first + len(rows))
         return offsets

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from dueline.clock import Clock
-from dueline.errors import StoreClosed
+from dueline.errors import StoreClosed, Unavailable
 from dueline.message import UniqueIds, pack_host
 from dueline.schedule import DelayLevels
 from dueline.store.consume_queue import ConsumeQueues
@@ -96,12 +96,53 @@ class Core:
         if self._failure is None:
             self._failure = error
 
+    @contextlib.contextmanager
+    def closing_on_failure(self) -> Iterator[None]:
+        """Close the store if something fails that leaves disk and memory apart.
+
+        Raises:
+            StoreClosed: in place of an OSError.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self.fail(error)
+            if isinstance(error, OSError):
+                self.check_open()
+            raise
+
     def mark_closed(self) -> None:
         self._is_closed = True
 
     @property
     def is_failed(self) -> bool:
         return self._failure is not None
+
+    def reserve(self, log: Log, end: int) -> None:
+        """Make sure that everything up to `end` of a log has disk space.
+
+        Raises:
+            Unavailable: the disk is full; nothing was changed.
+            StoreClosed: the disk failed.
+        """
+        try:
+            log.reserve(end)
+        except OSError as error:
+            self.fail(error)
+            self.check_open()
+
+    def next_offsets(self, numbers: Int64s) -> Int64s:
+        """The queue offsets of new rows for these queues, which have disk space then.
+
+        Raises:
+            Unavailable, StoreClosed: as `reserve`.
+        """
+        try:
+            return self.queues.next_offsets(numbers)
+        except OSError as error:
+            self.fail(error)
+            self.check_open()
+            raise
 
     def append(
         self,
@@ -119,7 +160,7 @@ class Core:
         Raises:
             StoreClosed: the write failed; the store is closed from now on.
         """
-        try:
+        with self.closing_on_failure():
             if closing is None:
                 log.append(positions, sizes, data)
             else:
@@ -127,22 +168,25 @@ class Core:
                 log.append(positions[-1:], sizes[-1:], closing)
             if self.is_sync:
                 log.sync()
-        except BaseException as error:
-            self.fail(error)
-            if isinstance(error, OSError):
-                self.check_open()
-            raise
 
     def open_gate(self, until_ms: int) -> int:
-        """Index what is visible by `until_ms`; the caller holds `lock`. Returns how many rows."""
+        """Index what is visible by `until_ms`; the caller holds `lock`. Returns how many rows.
+
+        Raises:
+            Unavailable: no disk space for the queues; what is due goes on waiting.
+        """
         if self.in_flight_ms is not None:
             until_ms = min(until_ms, self.in_flight_ms)
         rows = self.gate.open(until_ms)
+        if rows is not None:
+            try:
+                offsets = self.next_offsets(rows.queue)
+            except Unavailable:
+                self.gate.add(rows)
+                raise
+            self._index(rows, offsets)
         self.index_ms = max(self.index_ms, until_ms)
-        if rows is None:
-            return 0
-        self._index(rows)
-        return len(rows)
+        return 0 if rows is None else len(rows)
 
     @contextlib.contextmanager
     def gate_shut(self) -> Iterator[None]:
@@ -158,18 +202,12 @@ class Core:
         finally:
             self.in_flight_ms = None
 
-    def _index(self, rows: GateRows) -> None:
-        try:
-            offsets = self.queues.next_offsets(rows.queue)
+    def _index(self, rows: GateRows, offsets: Int64s) -> None:
+        with self.closing_on_failure():
             self.commit.scatter(
                 rows.position + QUEUE_OFFSET_AT, offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
             )
             self.queues.append(rows.queue, rows.position, rows.size, rows.tags_code)
-        except BaseException as error:
-            self.fail(error)
-            if isinstance(error, OSError):
-                self.check_open()
-            raise
         self.notify(np.unique(rows.queue).tolist())
 
     def notify(self, numbers: list[int]) -> None:

@@ -9,6 +9,7 @@ now if that has passed.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dueline.errors import InvalidRequest
+from dueline.errors import InvalidRequest, Unavailable
 from dueline.store import control, kernels, stamp
 from dueline.store.control import Control
 from dueline.store.core import Core
@@ -93,7 +94,7 @@ class Deliverer:
         core = self._core
         sizes = np.append(rows.sizes, control.encoded_size(len(dropped)))
         positions, end = core.commit.place(sizes)
-        core.commit.reserve(end)
+        core.reserve(core.commit, end)
         with core.lock:
             now_ms = core.clock.now_ms()
             core.open_gate(now_ms)
@@ -123,7 +124,8 @@ class Deliverer:
                 hashes, owners = rows.key_hashes()
                 core.commit_keys.add(hashes, positions[owners], position_end=core.commit.end)
                 core.in_flight_ms = None
-                core.open_gate(core.clock.now_ms())
+                with contextlib.suppress(Unavailable):  # they are delivered; they wait at the gate
+                    core.open_gate(core.clock.now_ms())
         finally:
             core.in_flight_ms = None
         return int((now_ms - rows.due_ms).max(initial=0))

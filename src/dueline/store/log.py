@@ -201,6 +201,8 @@ class Log(LogReader):
         cuts = [0, *(np.flatnonzero(np.diff(bases)) + 1).tolist(), len(positions)]
         taken = 0
         for start, stop in pairwise(cuts):
+            if start == stop:
+                return
             base = int(bases[start])
             if self.base_of(self.end) != base:
                 self._write_blank(base)
@@ -228,12 +230,21 @@ class Log(LogReader):
             file.sync()
         self._unsynced.clear()
 
+    def sync_from(self, position: int) -> None:
+        """Return when everything from `position` on is on disk, whoever wrote it.
+
+        A process that was killed may have left bytes that only the operating system knows of.
+        """
+        for base in self.bases:
+            if base + self.segment_size_bytes > position:
+                self.segment(base).sync()
+
     def sync_patches(self) -> None:
-        """Return when everything that was patched is on disk too."""
+        """Return when everything that was patched before the call is on disk too."""
         for base in sorted(self._patched):
+            self._patched.discard(base)
             if base in self.bases:
                 self.segment(base).sync()
-        self._patched.clear()
 
     def scatter(self, positions: Positions, rows: npt.NDArray[np.uint8]) -> None:
         """Patch bytes of records in place; synced by `sync_patches`."""
@@ -244,7 +255,7 @@ class Log(LogReader):
             self._patched.add(base)
 
     def cut(self, end: int) -> None:
-        """Forget everything from `end` on: later files go, the rest of the segment is zeros."""
+        """Forget everything from `end` on, for good: later files go, the rest becomes zeros."""
         for base in [base for base in self.bases if base >= end and base != self.start]:
             self._drop(base)
         base = self.base_of(end)
@@ -280,6 +291,8 @@ class Log(LogReader):
         self.start = min(self.bases)
 
     def _drop(self, base: int) -> None:
+        """Delete a segment, for good: a power cut must not bring back what later ones replaced, nor
+        an older one without its neighbours."""
         file = self._open.pop(base, None)
         if file is not None:
             file.close()
@@ -287,6 +300,7 @@ class Log(LogReader):
         self._allocated.pop(base, None)
         self.bases.remove(base)
         self._files.remove(self.path_of(base))
+        self._files.sync_folder(self.folder)
 
     def replace_segment(self, base: int, parts: Iterator[tuple[int, Bytes]]) -> None:
         """Put a sparse file with only `parts` (offset, bytes) in a segment's place, atomically."""

@@ -21,7 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
-from dueline.message import DELAY_LOG_MARK, Message, decode_properties, parse_message_id
+from dueline.message import (
+    DELAY_LOG_MARK,
+    HALF_TOPIC,
+    Message,
+    decode_properties,
+    parse_message_id,
+)
 from dueline.schedule import Due
 from dueline.store import control
 from dueline.store.control import Control
@@ -36,6 +42,7 @@ from dueline.store.writing import PutResult, Putter
 
 __all__ = ["Answer", "Pending", "PendingMessage"]
 
+_HALF = HALF_TOPIC.encode()
 _SCHEDULE_NAMES = (
     "DELAY",
     "TIMER_DELAY_SEC",
@@ -197,6 +204,8 @@ class Pending:
                 record = read_record(self._core.commit, position)
             except NotFound:
                 continue
+            if record.topic == _HALF:  # not delivered to anybody until it is committed
+                continue
             if has_key(record, key) and is_shown(self._core, record):
                 return Answer.DELIVERED
         return Answer.UNKNOWN
@@ -216,7 +225,7 @@ class Pending:
         tombstone = Control(kind=control.CANCEL, numbers=seqs)
         sizes = np.array([control.encoded_size(len(seqs))], dtype=np.int64)
         positions, end = core.delay.place(sizes)
-        core.delay.reserve(end)
+        core.reserve(core.delay, end)
         data = control.encode(tombstone, position=int(positions[0]), store_ms=core.clock.now_ms())
         core.append(core.delay, positions, sizes, data)
         with core.lock:

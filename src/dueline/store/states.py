@@ -46,8 +46,10 @@ class States:
 
     def __init__(self, base: int = 0, codes: Codes | None = None) -> None:
         self.base = base
-        self._codes: Codes = np.zeros(_CAPACITY_MIN, dtype=np.uint8) if codes is None else codes
         self.end = base if codes is None else base + len(codes)
+        if codes is None or not len(codes):  # never of length 0, so that any row can be looked up
+            codes = np.zeros(_CAPACITY_MIN, dtype=np.uint8)
+        self._codes: Codes = codes
 
     def extend(self, end: int) -> None:
         """Make room up to `end`; new numbers are pending."""

@@ -185,7 +185,7 @@ class Putter:
         with core.commit_lock:
             core.check_open()
             positions, end = core.commit.place(sizes)
-            core.commit.reserve(end)
+            core.reserve(core.commit, end)
             with core.lock:
                 store_ms = core.clock.now_ms()
                 core.open_gate(store_ms)
@@ -198,7 +198,7 @@ class Putter:
                     dtype=np.int64,
                 )
                 offsets = np.zeros(len(drafts), dtype=np.int64)
-                offsets[indexed] = core.queues.next_offsets(numbers[indexed])
+                offsets[indexed] = core.next_offsets(numbers[indexed])
                 core.in_flight_ms = store_ms
             try:
                 places, queue_offsets = positions.tolist(), offsets.tolist()
@@ -215,7 +215,7 @@ class Putter:
                     ]
                 )
                 core.append(core.commit, positions, sizes, data)
-                with core.lock:
+                with core.lock, core.closing_on_failure():
                     core.queues.append(
                         numbers[indexed],
                         positions[indexed],
@@ -252,7 +252,7 @@ class Putter:
             all_sizes = sizes if replaced is None else [*sizes, control.encoded_size(len(replaced))]
             placed_sizes = np.array(all_sizes, dtype=np.int64)
             positions, end = core.delay.place(placed_sizes)
-            core.delay.reserve(end)
+            core.reserve(core.delay, end)
             store_ms = core.clock.now_ms()
             first_seq = core.next_seq
             offsets = [self._next_delay_offset(draft) for draft in drafts]
@@ -353,7 +353,7 @@ class Putter:
             core.check_open()
             sizes = np.append(rows.sizes, control.encoded_size(0))
             positions, end = core.delay.place(sizes)
-            core.delay.reserve(end)
+            core.reserve(core.delay, end)
             store_ms = core.clock.now_ms()
             first_seq = core.next_seq
             due_ms = rows.stamp(
@@ -363,7 +363,6 @@ class Putter:
                 first_seq=first_seq,
                 level_delays_ms=np.array(core.rules.levels.delays_ms, dtype=np.int64),
             )
-            due_ms = np.maximum(due_ms, store_ms)
             last = Control(kind=control.END, start=int(positions[0]), count=count)
             closing = control.encode(last, position=int(positions[-1]), store_ms=store_ms)
             core.append(core.delay, positions, sizes, rows.data, closing)
