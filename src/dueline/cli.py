@@ -26,6 +26,16 @@ from dueline.errors import BrokerError
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS: Final = {
+    "serve": "run a broker, and the Spark pipeline beside it",
+    "deliver": "run the Spark pipeline by itself, for brokers elsewhere",
+    "demo": "watch delayed messages arrive: everything in a temporary folder, two minutes at most",
+    "send": "send a message, now or for later",
+    "tail": "print messages as they become visible, and how late each came",
+    "pending": "show what waits, by due time, or what became of one message",
+    "cancel": "take delayed messages back before they are due",
+    "reschedule": "let delayed messages be due at another time",
+    "stats": "show how the broker is doing",
+    "config": "print every setting, its value and where that comes from",
     "log": "print the records of a store, Dueline's or RocketMQ's",
 }
 

@@ -96,6 +96,10 @@ class Engine:
         self._is_refusing = True
         self._watches.wake_all()
 
+    @property
+    def is_accepting(self) -> bool:
+        return not self._is_refusing
+
     def check_accepting(self) -> None:
         """Raises Unavailable once the broker is stopping."""
         if self._is_refusing:
@@ -151,7 +155,11 @@ class Engine:
 
     def watch(self, topic: str, queue_id: int | None, wake: Wake) -> Watch:
         """Call `wake` once when a queue (None: any of the topic) has grown; then read again."""
-        return self._watches.add(topic, queue_id, wake)
+        watch = self._watches.add(topic, queue_id, wake)
+        if self._is_refusing:  # since a moment ago, perhaps: nobody may be left waiting
+            watch.cancel()
+            wake()
+        return watch
 
     def queue_ids(self, topic: str) -> list[int]:
         """The queues of a topic that hold messages."""

@@ -1,0 +1,38 @@
+"""`dueline cancel ID_OR_KEY …`: take delayed messages back before they are due."""
+
+from __future__ import annotations
+
+import argparse
+
+from dueline.commands.connection import add_broker_argument, connect
+from dueline.commands.examples import show_examples
+from dueline.flight.protocol import Answers, Cancel
+
+__all__ = ["configure", "run"]
+
+MEANINGS = {
+    "cancelled": "cancelled; it will not be delivered",
+    "rescheduled": "rescheduled",
+    "delivered": "too late: it was delivered already",
+    "unknown": "unknown: no delayed message has this id or key",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "keys", nargs="+", metavar="ID_OR_KEY", help="message id or key; a key may name several"
+    )
+    add_broker_argument(parser)
+    show_examples(
+        parser, "dueline cancel order-17\ndueline cancel 7F0000015C9387E71CDBE1455A6D0001"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Cancel; 1 if any could not be."""
+    with connect(args) as client:
+        answers = client.call(Cancel(keys=tuple(args.keys)), Answers).answers
+    for key, answer in zip(args.keys, answers, strict=True):
+        print(f"{key}: {MEANINGS[answer]}")
+    return 0 if set(answers) == {"cancelled"} else 1

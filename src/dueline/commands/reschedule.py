@@ -1,0 +1,46 @@
+"""`dueline reschedule ID_OR_KEY …`: let delayed messages be due at another time."""
+
+from __future__ import annotations
+
+import argparse
+
+from dueline.commands.cancel import MEANINGS
+from dueline.commands.connection import add_broker_argument, connect
+from dueline.commands.examples import show_examples
+from dueline.commands.times import add_due_arguments, parse_at_ms, show_time
+from dueline.flight.protocol import Answers, Move, Reschedule
+from dueline.schedule import parse_duration_ms
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "keys", nargs="+", metavar="ID_OR_KEY", help="message id or key; a key may name several"
+    )
+    add_due_arguments(parser, is_required=True)
+    add_broker_argument(parser)
+    show_examples(
+        parser,
+        """
+        dueline reschedule order-17 --delay 1h
+        dueline reschedule order-17 order-18 --at 2027-01-01T10:00
+        """,
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Move them; 1 if any could not be."""
+    with connect(args) as client:
+        if args.at is not None:
+            due_ms = parse_at_ms(args.at)
+        else:
+            # From now on the broker's clock, which is the one that counts.
+            due_ms = client.describe().now_ms + parse_duration_ms(args.delay)
+        moves = tuple(Move(key=key, due_ms=due_ms) for key in args.keys)
+        answers = client.call(Reschedule(moves=moves), Answers).answers
+    for key, answer in zip(args.keys, answers, strict=True):
+        is_moved = answer == "rescheduled"
+        print(f"{key}: {f'now due {show_time(due_ms)}' if is_moved else MEANINGS[answer]}")
+    return 0 if set(answers) == {"rescheduled"} else 1

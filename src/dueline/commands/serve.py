@@ -1,0 +1,166 @@
+"""`dueline serve`: run a broker, and the pipeline beside it, in this terminal."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import logging.handlers
+import os
+import sys
+import threading
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from dueline import __version__
+from dueline.clock import Clock
+from dueline.commands.examples import show_examples
+from dueline.commands.settings import FLAGS, add_settings_arguments, load_settings
+from dueline.commands.times import show_clock, show_span
+from dueline.config import Config
+from dueline.errors import Unavailable
+
+if TYPE_CHECKING:
+    from dueline.engine import Figures
+    from dueline.flight.control import DriverReport
+    from dueline.server.broker import Broker
+
+__all__ = ["configure", "run"]
+
+_TERMINAL_TICK_S: Final = 1.0
+_FILE_TICK_S: Final = 60.0
+_LOG_SIZE_BYTES_MAX: Final = 10 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_settings_arguments(parser, FLAGS)
+    parser.add_argument(
+        "--no-spark",
+        action="store_true",
+        help="do not run the pipeline here; `dueline deliver` does it elsewhere",
+    )
+    parser.add_argument(
+        "--tethered", action="store_true", help="stop when standard input is closed"
+    )
+    show_examples(
+        parser,
+        """
+        dueline serve
+        dueline serve --data /var/lib/dueline --flight 0.0.0.0:8815
+        dueline serve --transform orders:unpaid_only
+        dueline serve --set store.retention=24h
+        """,
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM or Ctrl-C; 1 if the broker had to stop by itself."""
+    # Errors are told by us; gRPC's own lines in between help nobody.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    overrides = {"delivery.enabled": "false"} if args.no_spark else {}
+    config = load_settings(args, overrides).config
+    _prepare_folder(config)
+
+    from dueline.server.serving import serve  # loads Arrow: half a second that --help need not wait
+
+    return serve(config, Terminal(config), tether=sys.stdin if args.tethered else None)
+
+
+def _prepare_folder(config: Config) -> None:
+    """Make the data folder and write the broker's log into it."""
+    try:
+        config.folder.mkdir(parents=True, exist_ok=True)
+        handler = logging.handlers.RotatingFileHandler(
+            config.folder / "broker.log", maxBytes=_LOG_SIZE_BYTES_MAX, backupCount=1
+        )
+    except OSError as error:
+        raise Unavailable(
+            f"data folder {config.folder}: expected to write into it, found: {error.strerror}; "
+            "choose another one with --data"
+        ) from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(config.log_level.upper())
+
+
+class Terminal:
+    """Tells a person how it goes: lines for events, and one line that is kept up to date.
+
+    Where the output is not a terminal, there are only lines, and figures now and then.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._is_terminal = sys.stdout.isatty()
+        self._lock = threading.Lock()
+        self._clock = Clock()
+        self._spark_started_s = monotonic()
+        self._told: object = None
+        self.tick_s = _TERMINAL_TICK_S if self._is_terminal else _FILE_TICK_S
+
+    def accepting(self, broker: Broker) -> None:
+        self._line(f"dueline {__version__}, data in {self._config.folder}, process {os.getpid()}")
+        report = broker.store.report
+        if report.cut_bytes or report.damage:
+            self._line(
+                f"recovered: {report.cut_bytes:,} torn bytes cut, {len(report.damage)} damaged "
+                "places passed over"
+            )
+        waiting_count = broker.store.pending_count() + broker.store.gate_row_count
+        if waiting_count:
+            self._line(f"{waiting_count:,} messages wait from before")
+        self._line(f"accepting on {broker.address}")
+        if not self._config.delivery.enabled:
+            self._line("no pipeline here: `dueline deliver` has to run elsewhere")
+
+    def driver(self, report: DriverReport) -> None:
+        if report.status == "starting":
+            self._spark_started_s = monotonic()
+            log_path = self._config.folder / "spark.log"
+            again = f" again (start {report.start_count})" if report.start_count > 1 else ""
+            self._line(f"Spark starting{again}, process {report.pid}; it writes to {log_path}")
+        elif report.status == "ready":
+            self._line(f"Spark ready after {monotonic() - self._spark_started_s:.1f} s")
+        elif report.status == "waiting":
+            self._line(f"Spark ended: {report.reason}; messages wait, it is started again")
+
+    def tick(self, figures: Figures, driver: DriverReport) -> None:
+        text = _status(figures, driver)
+        if self._is_terminal:
+            with self._lock:
+                print(f"\r\x1b[K{text}", end="", flush=True)
+            return
+        told = (figures.sent_count, figures.delivered_count, figures.pending_count, driver.status)
+        if told != self._told:
+            self._told = told
+            self._line(text)
+
+    def failed(self, error: BaseException) -> None:
+        self._line(f"the broker cannot go on: {error}")
+
+    def stopping(self) -> None:
+        self._line("stopping: nothing new is accepted, what was accepted is kept")
+
+    def _line(self, text: str) -> None:
+        with self._lock:
+            start = "\r\x1b[K" if self._is_terminal else ""
+            print(f"{start}{show_clock(self._clock.now_ms())}  {text}", flush=True)
+
+
+def _status(figures: Figures, driver: DriverReport) -> str:
+    words = [f"{figures.pending_count + figures.at_gate_count:,} wait"]
+    if figures.next_due_ms is not None:
+        words.append(f"next in {show_span(max(figures.next_due_ms - figures.now_ms, 0))}")
+    words.append(f"{figures.delivered_count:,} delivered")
+    if figures.dropped_count:
+        words.append(f"{figures.dropped_count:,} dropped")
+    lateness = figures.lateness
+    if lateness.count:
+        words.append(
+            f"late p50 {show_span(lateness.p50_ms or 0)}, p99 {show_span(lateness.p99_ms or 0)}, "
+            f"max {show_span(lateness.max_ms or 0)}"
+        )
+    if driver.status not in ("ready", "off"):
+        words.append(f"Spark {driver.status}")
+    return " · ".join(words)

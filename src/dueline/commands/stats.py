@@ -1,0 +1,92 @@
+"""`dueline stats`: how the broker is doing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from dueline.commands.connection import add_broker_argument, connect
+from dueline.commands.examples import show_examples
+from dueline.commands.times import show_span, show_time
+from dueline.flight.control import DriverReport, LatenessReport, Report, Reported
+
+__all__ = ["configure", "run"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--json", action="store_true", help="for programs; times in ms since 1970")
+    add_broker_argument(parser)
+    show_examples(parser, "dueline stats\ndueline stats --json | jq .lateness")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the figures."""
+    with connect(args) as client:
+        report = client.ask(Report(), Reported)
+    if args.json:
+        print(json.dumps(report.to_json(), indent=1))
+        return 0
+    for name, value in _rows(report):
+        print(f"{name:<12}{value}")
+    return 0
+
+
+def _rows(report: Reported) -> list[tuple[str, str]]:
+    up_ms = report.now_ms - report.started_ms
+    next_due = "nothing waits"
+    if report.next_due_ms is not None:
+        left_ms = max(report.next_due_ms - report.now_ms, 0)
+        next_due = f"{show_time(report.next_due_ms)} (in {show_span(left_ms)})"
+    return [
+        ("broker", f"{report.shard}, version {report.version}, process {report.pid}"),
+        ("folder", report.folder),
+        ("up", f"{show_span(up_ms)}, since {show_time(report.started_ms)}"),
+        (
+            "pending",
+            f"{report.pending:,}, and {report.at_gate:,} carried over that wait for their time",
+        ),
+        ("next due", next_due),
+        ("lateness", _lateness(report.lateness)),
+        ("pipeline", _driver(report.driver, report.now_ms)),
+        ("sent", f"{report.sent:,} ({report.sent_delayed:,} delayed), {report.refused:,} refused"),
+        ("delivered", f"{report.delivered:,}, {report.dropped:,} dropped by the transform"),
+        ("changed", f"{report.cancelled:,} cancelled, {report.rescheduled:,} rescheduled"),
+        ("readers", f"{report.waiting_readers:,} waiting"),
+        ("commit log", _size(report.commit_log_bytes)),
+        ("delay log", _size(report.delay_log_bytes)),
+    ]
+
+
+def _lateness(lateness: LatenessReport) -> str:
+    worst = f"worst since the start {show_span(lateness.late_ms_max)}"
+    if not lateness.count:
+        return f"nothing became visible in the last minute; {worst}"
+    return (
+        f"p50 {show_span(lateness.p50_ms or 0)}, p99 {show_span(lateness.p99_ms or 0)}, "
+        f"max {show_span(lateness.max_ms or 0)} ({lateness.count:,} in the last minute); {worst}"
+    )
+
+
+def _driver(driver: DriverReport, now_ms: int) -> str:
+    words = [driver.status]
+    if driver.pid is not None:
+        words.append(f"process {driver.pid}")
+    if driver.start_count > 1:
+        words.append(f"started {driver.start_count} times")
+    if driver.asked_ms is not None:
+        words.append(f"asked for work {show_span(max(now_ms - driver.asked_ms, 0))} ago")
+    else:
+        words.append("never asked for work")
+    if driver.reason:
+        words.append(f"last trouble: {driver.reason}")
+    return ", ".join(words)
+
+
+def _size(size_bytes: int) -> str:
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:,.1f} GiB"

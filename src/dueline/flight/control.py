@@ -1,0 +1,292 @@
+"""Requests and answers of the commands: send, read, look up, count; see `docs/protocol/control.md`.
+
+They are actions of the same Flight port as `dueline.flight.protocol`'s, in the same JSON, for
+people and scripts: a few messages at a time. Message bodies travel as base64. Programs that send or
+read a lot use a RocketMQ client or Spark.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import pyarrow as pa
+from pyarrow import flight
+
+from dueline.errors import RemoteProtocolError
+from dueline.flight.client import CALL_TIMEOUT_S, FlightClient
+from dueline.flight.errors import from_flight
+from dueline.flight.values import Value, dataclass
+
+__all__ = [
+    "CONTROL_ACTIONS",
+    "Acknowledge",
+    "ControlClient",
+    "CountPending",
+    "DriverReport",
+    "Found",
+    "FoundMessage",
+    "LatenessReport",
+    "LookUp",
+    "Outgoing",
+    "PendingCounts",
+    "Positions",
+    "Pull",
+    "Pulled",
+    "PulledMessage",
+    "Report",
+    "Reported",
+    "Send",
+    "SendResult",
+    "Sent",
+    "StartPositions",
+]
+
+SEND_COUNT_MAX: Final = 1_000
+PULL_COUNT_MAX: Final = 1_000
+PULL_WAIT_MS_MAX: Final = 20_000
+"""Well within a call's deadline."""
+
+_Answer = TypeVar("_Answer", bound=Value)
+
+
+# --- sending --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing(Value):
+    """A message; its properties say when it is due (see `dueline.schedule`)."""
+
+    topic: str
+    body: str
+    queue_id: int
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send(Value):
+    """Accept these messages; each is answered on its own."""
+
+    messages: tuple[Outgoing, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendResult(Value):
+    """Accepted if `error` is None. `due_ms` is None for a message that is visible at once."""
+
+    error: str | None = None
+    unique_id: str = ""
+    message_id: str = ""
+    queue_id: int = 0
+    store_ms: int = 0
+    due_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent(Value):
+    results: tuple[SendResult, ...]
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPositions(Value):
+    """From where to read a topic: where its group left off, else `at`, "start" or "end"."""
+
+    topic: str
+    at: str
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Positions(Value):
+    """Offsets by queue id (a text, as JSON wants it); other queues are read from their start."""
+
+    offsets: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull(Value):
+    """What a topic's queues have from these offsets on; waits for something if there is nothing."""
+
+    topic: str
+    offsets: dict[str, int]
+    count_max: int
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledMessage(Value):
+    """A message as consumers see it. `due_ms` is None if it was not delayed."""
+
+    queue_id: int
+    offset: int
+    body: str
+    properties: dict[str, str]
+    born_ms: int
+    store_ms: int
+    due_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled(Value):
+    """In the order in which they became visible; `now_ms` is the broker's time when it read."""
+
+    messages: tuple[PulledMessage, ...]
+    offsets: dict[str, int]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledge(Value):
+    """The group goes on from these offsets next time."""
+
+    group: str
+    topic: str
+    offsets: dict[str, int]
+
+
+# --- delayed messages -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountPending(Value):
+    """How many messages wait, by due time in buckets of `bucket_ms`?"""
+
+    bucket_ms: int
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingCounts(Value):
+    """`buckets` by their start in ms, the earliest first; at most a bounded number of them."""
+
+    count: int
+    next_due_ms: int | None
+    topics: dict[str, int]
+    buckets: dict[str, int]
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUp(Value):
+    """Which delayed messages have this key, unique id or offset id?"""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMessage(Value):
+    """`state`: pending, carried over, delivered, cancelled or dropped."""
+
+    topic: str
+    queue_id: int
+    unique_id: str
+    keys: str
+    due_ms: int
+    state: str
+    body_size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Value):
+    """The newest first."""
+
+    messages: tuple[FoundMessage, ...]
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Value):
+    """How is it going?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatenessReport(Value):
+    """Of the messages that became visible in the last minute; `late_ms_max` since the start."""
+
+    count: int
+    p50_ms: int | None
+    p99_ms: int | None
+    max_ms: int | None
+    late_ms_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverReport(Value):
+    """The pipeline: `status` is off, starting, ready, waiting (to be started again) or stopped.
+
+    `asked_ms` is when a pipeline, this one or another, last asked for work.
+    """
+
+    status: str
+    pid: int | None = None
+    start_count: int = 0
+    reason: str = ""
+    asked_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported(Value):
+    """Counts are since the broker's start, except for what is there now."""
+
+    version: str
+    shard: str
+    pid: int
+    folder: str
+    now_ms: int
+    started_ms: int
+    sent: int
+    sent_delayed: int
+    refused: int
+    delivered: int
+    dropped: int
+    skipped: int
+    cancelled: int
+    rescheduled: int
+    pending: int
+    at_gate: int
+    next_due_ms: int | None
+    waiting_readers: int
+    commit_log_bytes: int
+    delay_log_bytes: int
+    lateness: LatenessReport
+    driver: DriverReport
+
+
+CONTROL_ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
+    "send": (Send, Sent),
+    "start_positions": (StartPositions, Positions),
+    "pull": (Pull, Pulled),
+    "acknowledge": (Acknowledge, Positions),
+    "count_pending": (CountPending, PendingCounts),
+    "look_up": (LookUp, Found),
+    "report": (Report, Reported),
+}
+"""Every action's name with the types of its request and its answer."""
+
+_NAMES: Final = {request: name for name, (request, _) in CONTROL_ACTIONS.items()}
+
+
+class ControlClient(FlightClient):
+    """A connection that knows the commands' requests too; `call` is for the protocol's."""
+
+    def ask(self, request: Value, answer: type[_Answer]) -> _Answer:
+        """Send a command's request and wait for its answer.
+
+        Raises:
+            BrokerError: what the broker raised, or `Unavailable` if there is none.
+        """
+        options = flight.FlightCallOptions(timeout=CALL_TIMEOUT_S)
+        action = flight.Action(_NAMES[type(request)], request.encode())
+        try:
+            results = list(self._client.do_action(action, options))
+        except (flight.FlightError, pa.ArrowException, OSError) as error:
+            raise from_flight(error, self.address) from error
+        if len(results) != 1:
+            raise RemoteProtocolError(
+                f"broker {self.address}: expected one answer, found {len(results)}"
+            )
+        return answer.decode(results[0].body.to_pybytes())

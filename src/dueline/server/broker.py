@@ -1,0 +1,180 @@
+"""One broker: a store, the threads around it, and its Flight port.
+
+    gRPC threads ──▶ engine ──▶ writer thread ──▶ store ◀── gate thread: opens the gate in time
+                       ▲                          │   ▲
+                       └───── readers woken ◀─────┘   └──── caretaker thread: checkpoints, retention
+
+`start` returns when requests are served. `stop` is the reverse, in an order that keeps promises:
+nothing new is accepted, what was accepted is written and answered, calls under way end, and only
+then the store is closed. If the store fails under way, `on_failure` is told once; then only `stop`
+is left, and opening the store again repairs it.
+
+A broker is one process per folder: the store's lock sees to that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import asdict
+from typing import Final
+
+import pyarrow as pa
+
+from dueline.clock import Clock
+from dueline.config import Config
+from dueline.consumer_offsets import ConsumerOffsets
+from dueline.engine import Engine
+from dueline.errors import StoreClosed, Unavailable
+from dueline.flight.control import DriverReport
+from dueline.metered import MeteredStore
+from dueline.server.caretaker import Caretaker
+from dueline.server.control import BrokerService, Pipeline
+from dueline.server.threads import OnFailure
+from dueline.server.ticker import GateTicker
+from dueline.server.writer import Writer
+from dueline.settings import parse_address
+from dueline.store import Files, StoreOptions
+
+__all__ = ["Broker", "NoPipeline", "store_options"]
+
+log = logging.getLogger(__name__)
+
+
+class NoPipeline:
+    """The pipeline's place when it runs elsewhere; remembers only that it asked."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked_ms: int | None = None
+
+    def note_asked(self) -> None:
+        self._asked_ms = self._clock.now_ms()
+
+    def report(self) -> DriverReport:
+        return DriverReport(status="off", asked_ms=self._asked_ms)
+
+
+class Broker:
+    """A running broker; `start` it once, `stop` it once."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        on_failure: OnFailure = lambda error: None,
+    ) -> None:
+        self.config: Final = config
+        self.clock: Final = clock or Clock()
+        self.pipeline: Pipeline = NoPipeline(self.clock)
+        self._files = files or Files()
+        self._on_failure = on_failure
+        self._failed = threading.Event()
+
+    def start(self) -> None:
+        """Open the store and serve.
+
+        Raises:
+            StoreLocked: another process has the folder open.
+            InvalidRequest: settings that do not fit the store.
+            Unavailable: the port is taken.
+            OSError: the folder cannot be written.
+        """
+        config = self.config
+        self.store = MeteredStore.open(
+            config.store_folder, store_options(config), clock=self.clock, files=self._files
+        )
+        try:
+            self._assemble()
+        except BaseException:
+            self.store.close()
+            raise
+        for part in (self._writer, self._ticker, self._caretaker, self.service):
+            part.start()
+
+    def _assemble(self) -> None:
+        config = self.config
+        offsets_path = config.folder / "consumerOffset.json"
+        self._offsets = ConsumerOffsets(offsets_path, self._files)
+        self._writer = Writer(
+            self.store.put_all,
+            count_max=config.send.queue_count_max,
+            size_bytes_max=config.send.queue_size_bytes_max,
+            on_failure=self._fail,
+        )
+        self.engine = Engine(self.store, submit=self._writer.submit)
+        self._ticker = GateTicker(self.store, self.clock, on_failure=self._fail)
+        self.store.on_gate = self._ticker.wake
+        self._caretaker = Caretaker(self.store, self._offsets, on_failure=self._fail)
+        try:
+            self.service = BrokerService(
+                self.engine,
+                self._offsets,
+                shard=config.name,
+                address=config.listen.flight,
+                pipeline=_Late(self),
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise Unavailable(
+                f"listen.flight: expected to listen on {config.listen.flight}, found: "
+                f"{str(error).splitlines()[0]}; is the port taken by another broker?",
+                address=config.listen.flight,
+            ) from error
+
+    @property
+    def address(self) -> str:
+        """Where the Flight port really is: a configured port of 0 takes a free one."""
+        host = self.config.listen.flight.rpartition(":")[0]
+        return f"{host}:{self.service.port}"
+
+    @property
+    def local_address(self) -> str:
+        """The same for a process on this machine: an address that means "all" is none to call."""
+        host, _ = parse_address(self.config.listen.flight)
+        loopback = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+        own = self.config.listen.flight.rpartition(":")[0]
+        return f"{loopback.get(host, own)}:{self.service.port}"
+
+    def refuse(self) -> None:
+        """Accept nothing new from now on; readers that wait are let go."""
+        self.engine.refuse()
+
+    def stop(self) -> None:
+        """Finish what was accepted, then close everything."""
+        self.refuse()
+        self._writer.stop()
+        self.service.stop()
+        self._ticker.stop()
+        self._caretaker.stop()
+        if not self._failed.is_set():
+            self._offsets.save()
+        self.store.close()
+
+    def _fail(self, error: BaseException) -> None:
+        """A thread ended or the store closed itself: told once, however many notice."""
+        if self._failed.is_set():
+            return
+        self._failed.set()
+        if not isinstance(error, StoreClosed):
+            log.error("the broker cannot go on: %r", error)
+        self._on_failure(error)
+
+
+class _Late:
+    """The pipeline that the broker has by the time of the call: it is started after the port."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def note_asked(self) -> None:
+        self._broker.pipeline.note_asked()
+
+    def report(self) -> DriverReport:
+        return self._broker.pipeline.report()
+
+
+def store_options(config: Config) -> StoreOptions:
+    """The store's options: its section has the same names."""
+    return StoreOptions(**asdict(config.store))

@@ -1,0 +1,311 @@
+"""The broker's Flight port: the pipeline's service, and the commands' requests beside it.
+
+Bytes to values, values to the engine's verbs, answers back; see `docs/protocol/control.md`. Calls
+come from gRPC's threads. A `pull` that finds nothing keeps its thread until a queue has grown or
+its time is up.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from time import monotonic
+from typing import Any, Final, Protocol
+
+from pyarrow import flight
+
+from dueline import __version__
+from dueline.consumer_offsets import ConsumerOffsets, check_group
+from dueline.engine import Engine, Results
+from dueline.errors import BrokerError, InvalidRequest
+from dueline.flight import control
+from dueline.flight.values import Value
+from dueline.message import Message, check_topic, decode_properties
+from dueline.server.flight import FlightService, _answered
+from dueline.store import PendingMessage, PutResult
+from dueline.store import record as records
+from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING
+
+__all__ = ["BrokerService"]
+
+BUCKET_COUNT_MAX: Final = 100_000
+_SEND_TIMEOUT_S: Final = 50.0
+"""Less than the caller waits, so that it learns what happened."""
+
+_STATE_NAMES: Final = {
+    PENDING: "pending",
+    DELIVERED: "delivered",
+    CANCELLED: "cancelled",
+    DROPPED: "dropped",
+    FORGOTTEN: "done long ago",
+}
+
+
+class Pipeline(Protocol):
+    """Whoever carries messages over, as far as it is known here."""
+
+    def note_asked(self) -> None:
+        """It has asked for work, so it is alive."""
+
+    def report(self) -> control.DriverReport: ...
+
+
+class BrokerService(FlightService):
+    """Everything that a broker offers over Flight."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        offsets: ConsumerOffsets,
+        *,
+        shard: str,
+        address: str,
+        pipeline: Pipeline,
+    ) -> None:
+        super().__init__(engine.store, shard=shard, address=address)
+        self._engine = engine
+        self._offsets = offsets
+        self._pipeline = pipeline
+        self._control: Final[dict[str, Callable[[Any], Value]]] = {
+            "send": self._send,
+            "start_positions": self._start_positions,
+            "pull": self._pull,
+            "acknowledge": self._acknowledge,
+            "count_pending": self._count_pending,
+            "look_up": self._look_up,
+            "report": self._report,
+        }
+
+    def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
+        ours = [
+            (name, (request.__doc__ or "").splitlines()[0])
+            for name, (request, _) in control.CONTROL_ACTIONS.items()
+        ]
+        return [*super().list_actions(context), *ours]
+
+    def do_action(
+        self, context: flight.ServerCallContext, action: flight.Action
+    ) -> list[flight.Result]:
+        if action.type == "next_window":
+            self._pipeline.note_asked()
+        if action.type not in self._control:
+            return super().do_action(context, action)
+        request_type, _ = control.CONTROL_ACTIONS[action.type]
+
+        def answer() -> Value:
+            return self._control[action.type](request_type.decode(action.body.to_pybytes()))
+
+        return [flight.Result(_answered(answer).encode())]
+
+    # Sending
+
+    def _send(self, request: control.Send) -> control.Sent:
+        if len(request.messages) > control.SEND_COUNT_MAX:
+            raise InvalidRequest(
+                f"messages: expected at most {control.SEND_COUNT_MAX} at once, "
+                f"found {len(request.messages)}"
+            )
+        born_ms = self._engine.clock.now_ms()
+        messages = [_message(each, born_ms) for each in request.messages]
+        answered: Future[Results] = Future()
+
+        def done(results: Results | BaseException) -> None:
+            if isinstance(results, BaseException):
+                answered.set_exception(results)
+            else:
+                answered.set_result(results)
+
+        self._engine.send(messages, done)
+        results = answered.result(timeout=_SEND_TIMEOUT_S)
+        return control.Sent(results=tuple(_send_result(result) for result in results))
+
+    # Reading
+
+    def _start_positions(self, request: control.StartPositions) -> control.Positions:
+        check_topic(request.topic)
+        if request.at not in ("start", "end"):
+            raise InvalidRequest(f"at: expected start or end, found {request.at!r}")
+        known: Mapping[int, int] = {}
+        if request.group is not None:
+            check_group(request.group)
+            known = self._offsets.get(request.group, request.topic)
+        offsets = {}
+        for queue_id in self._engine.queue_ids(request.topic):
+            start, end = self._engine.store.offset_range(request.topic, queue_id)
+            default = start if request.at == "start" else end
+            offsets[str(queue_id)] = known.get(queue_id, default)
+        return control.Positions(offsets=offsets)
+
+    def _pull(self, request: control.Pull) -> control.Pulled:
+        check_topic(request.topic)
+        if not 1 <= request.count_max <= control.PULL_COUNT_MAX:
+            raise InvalidRequest(
+                f"count_max: expected 1 to {control.PULL_COUNT_MAX}, found {request.count_max}"
+            )
+        if not 0 <= request.wait_ms <= control.PULL_WAIT_MS_MAX:
+            raise InvalidRequest(
+                f"wait_ms: expected 0 to {control.PULL_WAIT_MS_MAX}, found {request.wait_ms}"
+            )
+        offsets = _queue_offsets(request.offsets)
+        end_s = monotonic() + request.wait_ms / 1000
+        grown = threading.Event()
+        while True:
+            grown.clear()
+            watch = self._engine.watch(request.topic, None, grown.set)
+            try:
+                messages = self._read(request.topic, offsets, request.count_max)
+                left_s = end_s - monotonic()
+                if messages or left_s <= 0 or not grown.wait(left_s):
+                    break
+                if not self._engine.is_accepting:
+                    break
+            finally:
+                watch.cancel()
+        return control.Pulled(
+            messages=tuple(messages),
+            offsets={str(queue_id): offset for queue_id, offset in offsets.items()},
+            now_ms=self._engine.clock.now_ms(),
+        )
+
+    def _read(
+        self, topic: str, offsets: dict[int, int], count_max: int
+    ) -> list[control.PulledMessage]:
+        """What the queues have; moves `offsets` on. A queue that is new starts at its start."""
+        found: list[control.PulledMessage] = []
+        for queue_id in self._engine.queue_ids(topic):
+            if len(found) >= count_max:
+                break
+            start, _ = self._engine.store.offset_range(topic, queue_id)
+            offset = max(offsets.get(queue_id, start), start)
+            result = self._engine.pull(
+                topic, queue_id, offset, count_max=count_max - len(found)
+            ).result
+            damaged = set(result.damaged)
+            places = (at for at in range(offset, result.next_offset) if at not in damaged)
+            for at, view in zip(places, result.records, strict=False):
+                found.append(self._pulled(queue_id, at, records.decode(view)))
+            offsets[queue_id] = result.next_offset
+        found.sort(key=lambda message: message.store_ms)
+        return found
+
+    def _pulled(self, queue_id: int, offset: int, record: records.Record) -> control.PulledMessage:
+        return control.PulledMessage(
+            queue_id=queue_id,
+            offset=offset,
+            body=base64.b64encode(record.body).decode(),
+            properties=decode_properties(record.properties),
+            born_ms=record.born_ms,
+            store_ms=record.store_ms,
+            due_ms=self._engine.due_ms_of(record),
+        )
+
+    def _acknowledge(self, request: control.Acknowledge) -> control.Positions:
+        self._offsets.set(request.group, request.topic, _queue_offsets(request.offsets))
+        known = self._offsets.get(request.group, request.topic)
+        return control.Positions(offsets={str(queue_id): at for queue_id, at in known.items()})
+
+    # Delayed messages
+
+    def _count_pending(self, request: control.CountPending) -> control.PendingCounts:
+        summary = self._engine.pending(bucket_ms=request.bucket_ms, topic=request.topic)
+        buckets = sorted(summary.by_bucket_ms.items())
+        return control.PendingCounts(
+            count=summary.count,
+            next_due_ms=summary.next_due_ms,
+            topics=summary.by_topic,
+            buckets={str(start_ms): count for start_ms, count in buckets[:BUCKET_COUNT_MAX]},
+            is_cut=len(buckets) > BUCKET_COUNT_MAX,
+        )
+
+    def _look_up(self, request: control.LookUp) -> control.Found:
+        found = self._engine.find(request.key)
+        return control.Found(messages=tuple(_found(each) for each in found))
+
+    # Figures
+
+    def _report(self, request: control.Report) -> control.Reported:
+        figures = self._engine.figures()
+        stats = self._engine.store.stats()
+        lateness = figures.lateness
+        return control.Reported(
+            version=__version__,
+            shard=self._shard,
+            pid=os.getpid(),
+            folder=str(self._engine.store.path.absolute()),
+            now_ms=figures.now_ms,
+            started_ms=figures.started_ms,
+            sent=figures.sent_count,
+            sent_delayed=figures.sent_delayed_count,
+            refused=figures.refused_count,
+            delivered=figures.delivered_count,
+            dropped=figures.dropped_count,
+            skipped=figures.skipped_count,
+            cancelled=figures.cancelled_count,
+            rescheduled=figures.rescheduled_count,
+            pending=figures.pending_count,
+            at_gate=figures.at_gate_count,
+            next_due_ms=figures.next_due_ms,
+            waiting_readers=figures.waiting_reader_count,
+            commit_log_bytes=stats["commit_log"]["end"] - stats["commit_log"]["start"],
+            delay_log_bytes=stats["delay_log"]["end"] - stats["delay_log"]["start"],
+            lateness=control.LatenessReport(
+                count=lateness.count,
+                p50_ms=lateness.p50_ms,
+                p99_ms=lateness.p99_ms,
+                max_ms=lateness.max_ms,
+                late_ms_max=figures.late_ms_max,
+            ),
+            driver=self._pipeline.report(),
+        )
+
+
+def _message(outgoing: control.Outgoing, born_ms: int) -> Message:
+    try:
+        body = base64.b64decode(outgoing.body, validate=True)
+    except binascii.Error as error:
+        raise InvalidRequest(f"body: expected base64, found {outgoing.body[:80]!r}") from error
+    return Message(
+        topic=outgoing.topic,
+        body=body,
+        queue_id=outgoing.queue_id,
+        properties=outgoing.properties,
+        born_ms=born_ms,
+    )
+
+
+def _send_result(result: PutResult | BrokerError) -> control.SendResult:
+    if not isinstance(result, PutResult):
+        return control.SendResult(error=result.message)
+    return control.SendResult(
+        unique_id=result.unique_id,
+        message_id=result.message_id,
+        queue_id=result.queue_id,
+        store_ms=result.store_ms,
+        due_ms=result.due_ms,
+    )
+
+
+def _queue_offsets(offsets: Mapping[str, int]) -> dict[int, int]:
+    try:
+        return {int(queue_id): offset for queue_id, offset in offsets.items()}
+    except ValueError as error:
+        raise InvalidRequest(
+            f"offsets: expected queue ids as names, found {sorted(offsets)!r:.200}"
+        ) from error
+
+
+def _found(message: PendingMessage) -> control.FoundMessage:
+    state = "carried over" if message.is_at_gate else _STATE_NAMES[message.state]
+    return control.FoundMessage(
+        topic=message.topic,
+        queue_id=message.queue_id,
+        unique_id=message.unique_id,
+        keys=decode_properties(message.record.properties).get("KEYS", ""),
+        due_ms=message.due_ms,
+        state=state,
+        body_size_bytes=len(message.record.body),
+    )

@@ -1,0 +1,137 @@
+"""`dueline serve` without its terminal: broker and pipeline, from the first signal to the last.
+
+One asyncio loop in the main thread waits for signals, failures and the passing of time; the work is
+done by the broker's threads and by the pipeline's process. What a person should see is told to a
+`Watcher`.
+
+SIGTERM or SIGINT stops in order: nothing new is accepted, the pipeline ends its batch, the store is
+closed. The second one makes haste: the process ends at once, which is safe, since nothing depends
+on an orderly end but the time that the next start takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import IO, Final, Protocol
+
+from dueline.config import Config
+from dueline.engine import Figures
+from dueline.flight.control import DriverReport
+from dueline.server.broker import Broker
+from dueline.server.driver import driver_command, driver_environment
+from dueline.server.supervisor import Supervisor
+
+__all__ = ["Watcher", "serve"]
+
+SWITCH_INTERVAL_S: Final = 0.001
+"""How long a thread may keep the interpreter: the gate's thread should not wait for 5 ms."""
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Watcher(Protocol):
+    """What is told while serving; calls come from any thread."""
+
+    tick_s: float
+    """How often it wants figures."""
+
+    def accepting(self, broker: Broker) -> None: ...
+
+    def driver(self, report: DriverReport) -> None: ...
+
+    def tick(self, figures: Figures, driver: DriverReport) -> None: ...
+
+    def failed(self, error: BaseException) -> None: ...
+
+    def stopping(self) -> None: ...
+
+
+def serve(config: Config, watcher: Watcher, *, tether: IO[str] | None = None) -> int:
+    """Serve until a signal, a failure, or the end of `tether`; returns the exit code.
+
+    Raises:
+        BrokerError, OSError: it could not start.
+    """
+    return asyncio.run(_serve(config, watcher, tether))
+
+
+async def _serve(config: Config, watcher: Watcher, tether: IO[str] | None) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    failures: list[BaseException] = []
+
+    def stop_soon() -> None:
+        loop.call_soon_threadsafe(stopping.set)
+
+    def fail(error: BaseException) -> None:
+        failures.append(error)
+        stop_soon()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _on_signal, stopping)
+    if tether is not None:
+        loop.add_reader(tether, _on_tether, loop, tether, stopping)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    broker = Broker(config, on_failure=fail)
+    await asyncio.to_thread(broker.start)
+    watcher.accepting(broker)
+    supervisor = _start_supervisor(config, broker, watcher.driver, fail)
+    await _watch(broker, watcher, stopping)
+    if failures:
+        watcher.failed(failures[0])
+    watcher.stopping()
+    broker.refuse()
+    if supervisor is not None:
+        await asyncio.to_thread(supervisor.stop)
+    await asyncio.to_thread(broker.stop)
+    return 1 if failures else 0
+
+
+def _on_signal(stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        os._exit(130)
+    stopping.set()
+
+
+def _on_tether(loop: asyncio.AbstractEventLoop, tether: IO[str], stopping: asyncio.Event) -> None:
+    """The other end was closed, as it is when whoever started us has died."""
+    if not os.read(tether.fileno(), 4096):
+        loop.remove_reader(tether)
+        stopping.set()
+
+
+def _start_supervisor(
+    config: Config,
+    broker: Broker,
+    on_change: Callable[[DriverReport], None],
+    on_failure: Callable[[BaseException], None],
+) -> Supervisor | None:
+    if not config.delivery.enabled:
+        return None
+    supervisor = Supervisor(
+        driver_command(config.delivery, [broker.local_address]),
+        driver_environment(config.delivery, os.environ),
+        log_path=config.folder / "spark.log",
+        clock=broker.clock,
+        on_change=on_change,
+        on_failure=on_failure,
+    )
+    broker.pipeline = supervisor
+    supervisor.start()
+    return supervisor
+
+
+async def _watch(broker: Broker, watcher: Watcher, stopping: asyncio.Event) -> None:
+    """Tell how it goes until it is time to stop."""
+    while True:
+        try:
+            async with asyncio.timeout(watcher.tick_s):
+                await stopping.wait()
+                return
+        except TimeoutError:
+            figures = await asyncio.to_thread(broker.engine.figures)
+            watcher.tick(figures, broker.pipeline.report())

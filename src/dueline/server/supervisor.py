@@ -1,0 +1,192 @@
+"""Keeps one child process running: the pipeline's.
+
+               start                      asked for work
+    (off)  ─────────────▶  starting  ─────────────────────▶  ready
+                            ▲    │ ended                       │ ended
+                            │    ▼                             ▼
+                            └─ waiting (1, 2, 4 … 30 s) ◀──────┘          any ── stop ──▶ stopped
+
+The child's output goes to a file that is kept small; its last warning is remembered as the reason
+of its end. The child leads a process group of its own, so that Ctrl-C in the terminal reaches only
+us and we can end it in order; when it ends, whatever is left of its group is ended too.
+
+No orphans: the child's standard input is a pipe that we hold and never write to. If we die, however
+suddenly, the system closes it, and the child stops by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+from dueline.clock import Clock
+from dueline.flight.control import DriverReport
+from dueline.server.rotating import RotatingFile
+from dueline.server.threads import OnFailure, start_thread
+
+__all__ = ["Supervisor"]
+
+BACKOFF_S_MIN: Final = 1.0
+BACKOFF_S_MAX: Final = 30.0
+STEADY_S: Final = 30.0
+"""A child that was ready and ran so long is restarted at once, as if it were the first time."""
+
+STOP_S_MAX: Final = 15.0
+_GROUP_S_MAX: Final = 5.0
+_GROUP_POLL_S: Final = 0.05
+_REASON_MARKS: Final = (" CRITICAL ", " WARNING ", " ERROR ")
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """A child process that is started again whenever it ends."""
+
+    def __init__(  # noqa: PLR0913 - what to run, and whom to tell
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        log_path: Path,
+        clock: Clock,
+        on_change: Callable[[DriverReport], None],
+        on_failure: OnFailure,
+    ) -> None:
+        self._command: Final = list(command)
+        self._environ: Final = dict(environ)
+        self._log = RotatingFile(log_path)
+        self._clock = clock
+        self._on_change = on_change
+        self._on_failure = on_failure
+        self._report = DriverReport(status="off")
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = start_thread("supervisor", self._run, on_failure=self._on_failure)
+
+    def stop(self) -> None:
+        """Ask the child to end, and see to it that it does; returns when it has."""
+        self._stopping.set()
+        with self._lock:
+            process = self._process
+        if process is not None:
+            process.terminate()
+        if self._thread is not None:
+            self._thread.join(STOP_S_MAX)
+            if process is not None and process.poll() is None:
+                log.warning("the pipeline did not end within %g s and is killed", STOP_S_MAX)
+                _signal_group(process.pid, signal.SIGKILL)
+            self._thread.join()
+        self._change(status="stopped", pid=None)
+
+    def report(self) -> DriverReport:
+        with self._lock:
+            return self._report
+
+    def note_asked(self) -> None:
+        """A pipeline asked for work; if ours was starting, it is ready now."""
+        with self._lock:
+            was_starting = self._report.status == "starting"
+        self._change(
+            is_told=was_starting,
+            asked_ms=self._clock.now_ms(),
+            **({"status": "ready", "reason": ""} if was_starting else {}),
+        )
+
+    def _change(self, *, is_told: bool = True, **changes: Any) -> None:
+        with self._lock:
+            self._report = report = replace(self._report, **changes)
+        if is_told:
+            self._on_change(report)
+
+    # The supervisor's thread
+
+    def _run(self) -> None:
+        backoff_s = BACKOFF_S_MIN
+        while not self._stopping.is_set():
+            started_s = monotonic()
+            status = self._run_once()
+            if self._stopping.is_set():
+                return
+            was_steady = monotonic() - started_s > STEADY_S and self.report().status == "ready"
+            backoff_s = BACKOFF_S_MIN if was_steady else backoff_s
+            reason = self.report().reason or f"ended with status {status}; see {self._log.path}"
+            self._change(status="waiting", pid=None, reason=reason)
+            log.warning("the pipeline ended (%s); starting it again in %g s", reason, backoff_s)
+            self._stopping.wait(backoff_s)
+            backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+    def _run_once(self) -> int:
+        """Start the child and wait for its end; returns its status."""
+        process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=self._environ,
+        )
+        with self._lock:
+            self._process = process
+        count = self.report().start_count + 1
+        self._change(status="starting", pid=process.pid, start_count=count)
+        if self._stopping.is_set():  # it was set before the process was known to `stop`
+            process.terminate()
+        pump = start_thread("pipeline log", lambda: self._pump(process), on_failure=self._lost_log)
+        status = process.wait()
+        _end_group(process.pid)
+        pump.join(_GROUP_S_MAX)
+        with self._lock:
+            self._process = None
+        if process.stdin is not None:
+            process.stdin.close()
+        return status
+
+    def _pump(self, process: subprocess.Popen[bytes]) -> None:
+        """Copy the child's output to the file until its end."""
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                self._log.write(line)
+                text = line.decode("utf-8", "replace").rstrip()
+                if any(mark in text[:60] for mark in _REASON_MARKS):
+                    mark = next(mark for mark in _REASON_MARKS if mark in text)
+                    self._change(is_told=False, reason=text.split(mark, 1)[1][:500])
+
+    def _lost_log(self, error: BaseException) -> None:
+        """The log is not worth stopping for: a full disk is noticed by the store."""
+        log.warning("the pipeline's output is no longer written to %s: %s", self._log.path, error)
+
+
+def _end_group(leader: int) -> None:
+    """Give the rest of an ended child's group (Spark's Java) a moment to go, then end it."""
+    end_s = monotonic() + _GROUP_S_MAX
+    while _signal_group(leader, 0):
+        if monotonic() > end_s:
+            log.warning("what the pipeline left behind is killed")
+            _signal_group(leader, signal.SIGKILL)
+            return
+        threading.Event().wait(_GROUP_POLL_S)
+
+
+def _signal_group(leader: int, number: int) -> bool:
+    """Send a signal to a process group; False if there is no such group any more."""
+    with contextlib.suppress(PermissionError):  # some systems say so of a group of zombies
+        try:
+            os.killpg(leader, number)
+        except ProcessLookupError:
+            return False
+        return True
+    return False
