@@ -25,7 +25,6 @@ from dueline.flight.values import Value, dataclass
 __all__ = [
     "ACTIONS",
     "PROTOCOL_VERSION",
-    "STORED_SCHEMA",
     "UNIT_SCHEMA",
     "Answers",
     "Cancel",
@@ -75,14 +74,6 @@ UNIT_SCHEMA: Final = pa.schema(
     ]
 )
 """A slice without its records: for tasks that map the delay log's files themselves."""
-
-STORED_SCHEMA: Final = pa.schema(
-    [
-        pa.field("queue_offset", pa.int64(), nullable=False),
-        pa.field("record", pa.binary(), nullable=False),
-    ]
-)
-"""Records of one queue, with the place of each in it."""
 
 
 # --- places in the timeline -----------------------------------------------------------------------

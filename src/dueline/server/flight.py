@@ -27,7 +27,12 @@ from dueline.server.tables import Tables, parts
 from dueline.server.windows import Windows
 from dueline.store import Store
 from dueline.store.core import DELAY_LOG
-from dueline.store.schema import DELIVERY_SCHEMA, SCHEDULE_SCHEMA, WINDOW_SCHEMA
+from dueline.store.schema import (
+    DELIVERY_SCHEMA,
+    SCHEDULE_SCHEMA,
+    STORED_SCHEMA,
+    WINDOW_SCHEMA,
+)
 from dueline.store.timeline import Window
 
 __all__ = ["FlightService"]
@@ -161,7 +166,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         if ticket.found is not None:
             return _streamed(WINDOW_SCHEMA, self._tables.found(ticket.found))
         if ticket.messages is not None:
-            return _streamed(protocol.STORED_SCHEMA, self._tables.messages(ticket.messages))
+            return _streamed(STORED_SCHEMA, self._tables.messages(ticket.messages))
         raise InvalidRequest("ticket: expected the name of a stream, found none")
 
     def do_put(

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dueline.errors import InvalidRequest
 from dueline.flight.protocol import (
-    STORED_SCHEMA,
     FindPending,
     ListQueues,
     PendingPlan,
@@ -26,7 +26,7 @@ from dueline.flight.protocol import (
     ReadPending,
     TimeRange,
 )
-from dueline.store import Corner, ReadStatus, Store, Window
+from dueline.store import Corner, Store, Window
 from dueline.store.corner import SEQ_MAX
 from dueline.store.schema import WINDOW_SCHEMA
 from dueline.store.states import PENDING
@@ -121,26 +121,19 @@ class Tables:
         """STORED rows of a queue; offsets whose record is damaged or gone are left out."""
         offset = request.start
         while offset < request.end:
-            result = self._store.read(
+            batch, following = self._store.read_rows(
                 request.topic,
                 request.queue_id,
                 offset,
                 count_max=min(CHUNK_ROWS, request.end - offset),
                 size_bytes_max=CHUNK_BYTES,
             )
-            if result.status not in (
-                ReadStatus.FOUND,
-                ReadStatus.NO_MATCH,
-                ReadStatus.BEFORE_START,
-            ):
+            if following == offset:
                 return
-            read = np.arange(offset, result.next_offset, dtype=np.int64)
-            if result.status is not ReadStatus.BEFORE_START:
-                sound = read[~np.isin(read, np.array(result.damaged, dtype=np.int64))]
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array(sound), pa.array(result.records, pa.binary())], schema=STORED_SCHEMA
-                )
-            offset = result.next_offset
+            offset = following
+            if following > request.end:  # what it began with is gone: rows may be beyond the end
+                batch = batch.filter(pc.less(batch.column("queue_offset"), request.end))
+            yield batch
 
 
 def parts(window: Window) -> Iterator[Window]:

@@ -209,7 +209,7 @@ def _delayed(properties: dict[str, str], due: Due) -> tuple[str, int]:
     """The delay topic and queue; `properties` then say what was really promised."""
     if due.level:
         properties["DELAY"] = str(due.level)
-        for name in _TIMER_NAMES:
+        for name in (*_TIMER_NAMES, "TIMER_OUT_MS"):
             properties.pop(name, None)
         return LEVEL_TOPIC, due.level - 1
     properties["TIMER_OUT_MS"] = str(due.due_ms)

@@ -316,6 +316,15 @@ class Files:
             return []
         return sorted(name for name in entries if not name.endswith(TEMPORARY_SUFFIX))
 
+    def folders(self, path: Path) -> Iterator[Path]:
+        """`path` and all folders below it."""
+        for folder, _, _ in os.walk(path):
+            yield Path(folder)
+
+    def temporaries(self, path: Path) -> list[Path]:
+        """What an interrupted `create` or `replace` has left in a folder."""
+        return [path / name for name in os.listdir(path) if name.endswith(TEMPORARY_SUFFIX)]
+
     def walk(self, path: Path) -> Iterator[Path]:
         """All files below `path`."""
         for folder, _, names in os.walk(path):

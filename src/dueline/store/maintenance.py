@@ -123,6 +123,7 @@ class Maintainer:
         return Checkpoint(
             delay_position=core.delay.end,
             commit_position=core.commit.end if waiting is None else waiting,
+            commit_start=core.commit.start,
             commit_end=core.commit.end,
             commit_keys_end=core.commit.end,
             index_ms=core.index_ms,
@@ -255,6 +256,8 @@ class Maintainer:
                 live = core.timeline.states.pending_count(first, end)
                 if live == 0 or live > core.options.compact_live_ratio * (end - first):
                     continue
+                if core.gate.holds_any(first, end):
+                    continue  # what waits at the gate can still be cancelled or rescheduled
                 units = core.timeline.pending_in(base, base + size)
             path = core.delay.path_of(base)
             live_bytes = int(units.size.sum())

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dueline.errors import CorruptRecord, NotFound
 from dueline.message import decode_properties
 from dueline.store import record as records
+from dueline.store import restore
 from dueline.store.core import Core
 from dueline.store.properties import key_hash
 from dueline.store.record import Record
+from dueline.store.schema import STORED_SCHEMA, empty_batch
 
 __all__ = ["ReadResult", "ReadStatus", "Reader"]
 
@@ -109,6 +112,29 @@ class Reader:
             end=end,
             damaged=damaged,
         )
+
+    def read_rows(
+        self, topic: str, queue_id: int, offset: int, *, count_max: int, size_bytes_max: int
+    ) -> tuple[pa.RecordBatch, int]:
+        """Many records at once (STORED_SCHEMA), and the offset to go on from.
+
+        Offsets whose record is damaged or gone are left out. At the queue's end there are no rows
+        and the offset stays.
+        """
+        queue = self._core.queues.get(topic, queue_id)
+        offset = offset if queue is None else max(offset, queue.start)
+        if queue is None or offset >= queue.end:
+            return empty_batch(STORED_SCHEMA), offset
+        units = queue.read(offset, count_max)
+        total = np.cumsum(units["size"], dtype=np.int64)
+        count = max(1, int(np.searchsorted(total, size_bytes_max, side="right")))
+        positions = units["position"][:count].astype(np.int64)
+        found = self._core.commit.gather(positions, units["size"][:count].astype(np.int32))
+        offsets = np.arange(offset, offset + len(positions), dtype=np.int64)
+        batch = pa.RecordBatch.from_arrays([pa.array(offsets), found], schema=STORED_SCHEMA)
+        bad = restore.damaged(batch)
+        sound = batch.filter(pa.array(~bad)) if bool(bad.any()) else batch
+        return sound, offset + len(positions)
 
     def record_at(self, position: int) -> Record:
         """The commit-log record at a position.

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -76,15 +75,18 @@ class _Recovery:
         self._damage: list[tuple[str, Damage]] = []
         self._rebuilt: list[str] = []
         self._cut_bytes = 0
+        self._queue_offsets: list[Int64s] = []  # as the commit log's records have them
 
     def run(self) -> tuple[Report, Checkpoint]:
         core = self._core
-        start = self._load_checkpoint()
-        start = self._load_derived(start)
-        delay = self._tail(core.delay, start.delay_position, start.delay_position, "delay log")
-        commit = self._tail(core.commit, start.commit_position, start.commit_end, "commit log")
+        self._keep_names()
+        saved = self._load_checkpoint()
+        start = self._load_derived(saved)
+        delay = self._tail(core.delay, start.delay_position, saved.delay_position, "delay log")
+        commit = self._tail(core.commit, start.commit_position, saved.commit_end, "commit log")
         self._replay_delay(delay)
         rows = self._replay_commit(commit)
+        self._settle_numbers()
         self._index(rows, start)
         self._note_levels()
         core.delay.forget_pages()
@@ -103,6 +105,18 @@ class _Recovery:
         return report, start
 
     # Loading
+
+    def _keep_names(self) -> None:
+        """Make the names of all files durable, and remove temporary ones.
+
+        Whoever made a file syncs its folder, but may have been killed just before.
+        """
+        core = self._core
+        core.files.sync_folder(core.path.parent)
+        for folder in core.files.folders(core.path):
+            for path in core.files.temporaries(folder):
+                core.files.remove(path)
+            core.files.sync_folder(folder)
 
     def _load_checkpoint(self) -> Checkpoint:
         path = checkpoint_path(self._core.path)
@@ -143,9 +157,6 @@ class _Recovery:
             self._rebuilt.append(error.message)
             core.commit_keys.reset(core.commit.start)
             start = replace(start, commit_position=core.commit.start)
-        if start.commit_position <= core.commit.start:
-            # Everything is read again, so the queues are made anew too.
-            start = replace(start, queues={}, index_ms=0, commit_end=0)
         core.queues.restore(start.queues)
         core.index_ms = start.index_ms
         return start
@@ -155,14 +166,19 @@ class _Recovery:
         path = states_path(core.path)
         for copy in (path, state_files.mirror_of(path)):
             try:
-                states, _ = state_files.load(core.files, copy)
+                states, meta = state_files.load(core.files, copy)
             except FileNotFoundError:
                 continue
             except CorruptRecord as error:
                 self._rebuilt.append(error.message)
                 continue
             core.timeline.states = states
-            return start
+            # An older copy makes the logs be read again from where it was made.
+            return replace(
+                start,
+                delay_position=min(start.delay_position, int(meta["delay_position"])),
+                commit_position=min(start.commit_position, int(meta["commit_position"])),
+            )
         core.timeline.states = States(0)
         if start.next_seq == 0:
             return start
@@ -185,20 +201,20 @@ class _Recovery:
         one.
         """
         found = scan(log, max(start, log.start), log.bases)
-        end = max(found.end, start)
-        found, end = _without_open_group(log, found, end, whole_end)
-        sound_end = int(found.positions[-1] + found.sizes[-1]) if len(found.positions) else end
+        found = _without_open_group(log, found, whole_end)
+        sound_end = int(found.positions[-1] + found.sizes[-1]) if len(found.positions) else start
+        sound_end = max(sound_end, whole_end)
         inner = [damage for damage in found.damage if damage.start < sound_end]
         self._damage += [(name, damage) for damage in inner]
-        end = self._end_of(log, found, start)
+        end = self._end_of(log, sound_end)
         written = max((base + log.segment(base).data_end(0) for base in log.bases), default=end)
         log.cut(end)
+        log.sync_from(start)
         self._cut_bytes += max(0, min(written, found.end) - end)
         return replace(found, damage=inner, end=end)
 
-    def _end_of(self, log: Log, found: Scan, start: int) -> int:
-        """Where the next record goes: behind the last sound one, or where the walk began."""
-        last = int(found.positions[-1] + found.sizes[-1]) if len(found.positions) else start
+    def _end_of(self, log: Log, last: int) -> int:
+        """Where the next record goes, if the last sound one ends at `last`."""
         base = log.base_of(last)
         blank = last - base + 8 <= log.segment_size_bytes and base in log.bases
         if blank and log.read(last, 8)[4:8] == records.BLANK_MAGIC.to_bytes(4, "big"):
@@ -222,9 +238,6 @@ class _Recovery:
             self._add_units(columns, positions, found.sizes[rows][chosen])
         core.timeline.open.position_end = core.delay.end
         core.delay_keys.position_end = core.delay.end
-        # Numbers that were given out stay so, also when nothing with them is left in log or runs.
-        core.next_seq = max(core.next_seq, core.timeline.end, core.timeline.states.end)
-        core.timeline.open.end = core.next_seq
 
     def _add_units(self, columns: _Columns, positions: Int64s, sizes: Int32s) -> None:
         core = self._core
@@ -247,14 +260,34 @@ class _Recovery:
             queue_id=np.array([_number(value, 0) for value in queue_ids], dtype=np.int32),
         )
         fresh = np.flatnonzero(units.seq >= core.timeline.open.end)
-        for first, row in _segment_starts(positions, core.delay.segment_size_bytes):
-            core.note_segments(positions[row : row + first], int(seqs[row]))
+        for base in np.unique(positions - positions % core.delay.segment_size_bytes).tolist():
+            inside = seqs[(positions >= base) & (positions < base + core.delay.segment_size_bytes)]
+            first, last = int(inside.min()), int(inside.max())
+            known = core.segments.setdefault(base, [first, last + 1])
+            known[:] = [min(known[0], first), max(known[1], last + 1)]
+        self._drop_numbers(np.setdiff1d(np.arange(core.timeline.end, int(seqs.max())), seqs))
         core.timeline.add(
             units.take(fresh), end=int(seqs.max()) + 1, position_end=int(positions[-1]) + 1
         )
         self._count_delay_queues(columns)
         hashes, owners = columns.key_hashes()
         core.delay_keys.add(hashes, positions[owners], position_end=int(positions[-1]) + 1)
+
+    def _settle_numbers(self) -> None:
+        """Numbers that were given out stay so, also when nothing with them is left in log or runs.
+
+        If the store is not sync, a power cut may leave a delivery without the message it came from.
+        """
+        core = self._core
+        core.next_seq = max(core.next_seq, core.timeline.end, core.timeline.states.end)
+        self._drop_numbers(np.arange(core.timeline.end, core.next_seq))
+        core.timeline.states.extend(core.next_seq)
+        core.timeline.open.end = core.next_seq
+
+    def _drop_numbers(self, seqs: Int64s) -> None:
+        """Numbers without a record: torn before they were answered, or reported as damage."""
+        states = self._core.timeline.states
+        states.mark(seqs[states.of(seqs) == PENDING], DROPPED)
 
     def _dues(self, columns: _Columns, positions: Int64s) -> Int64s:
         core = self._core
@@ -311,6 +344,7 @@ class _Recovery:
             hashes, owners = columns.key_hashes()
             core.commit_keys.add(hashes, positions[owners], position_end=int(positions[-1]) + 1)
             chosen = np.flatnonzero(indexed)
+            self._queue_offsets.append(columns.headers["queue_offset"][chosen].astype(np.int64))
             parts.append(self._gate_rows(columns, chosen, positions, found.sizes[rows], origin))
         core.commit_keys.position_end = core.commit.end
         return GateRows.concat(parts) if parts else _no_rows()
@@ -346,27 +380,51 @@ class _Recovery:
         known = (rows.visible_ms <= start.index_ms) & (rows.position < start.commit_end)
         rows = rows.take(np.flatnonzero(~known))
         ordinary = rows.visible_ms[rows.origin < 0]
-        floor_ms = max(int(ordinary.max(initial=0)), self._shown_ms(), start.index_ms)
+        floor_ms = max(int(ordinary.max(initial=0)), self._shown_ms(rows), start.index_ms)
         core.clock.raise_floor(floor_ms)
+        if not start.queues:
+            self._find_first_offsets(rows, floor_ms)
         core.gate.add(rows)
         core.open_gate(floor_ms)
         for queue in core.queues:
             queue.clear_beyond()
+            if core.commit.start != start.commit_start:
+                queue.trim(core.commit.start)
 
-    def _shown_ms(self) -> int:
+    def _shown_ms(self, rows: GateRows) -> int:
         """The latest store time among records that stand in a queue's file beyond the checkpoint:
-        a consumer may have seen them, so they must stay where they are."""
+        a consumer may have seen them, so they must stay where they are.
+
+        A unit counts only if it points to one of `rows` (in log order), of its size and queue:
+        others are torn, or damaged.
+        """
         core = self._core
         latest = 0
-        for queue in core.queues:
+        for number, queue in enumerate(core.queues):
             units = queue.written_beyond(queue.end)
-            positions = units["position"]
-            positions = positions[(positions >= core.commit.start) & (positions < core.commit.end)]
-            for position in positions[-1:].tolist():
-                head = core.commit.read(position, 76)
-                at = 68 if int.from_bytes(head[36:40], "big") & 0x10 else 56
-                latest = max(latest, int.from_bytes(head[at : at + 8], "big"))
+            if not len(units) or not len(rows):
+                continue
+            at = np.searchsorted(rows.position, units["position"].astype(np.int64))
+            at = np.minimum(at, len(rows) - 1)
+            real = rows.position[at] == units["position"]
+            real &= (rows.size[at] == units["size"]) & (rows.queue[at] == number)
+            latest = max(latest, int(rows.visible_ms[at[real]].max(initial=0)))
         return latest
+
+    def _find_first_offsets(self, rows: GateRows, floor_ms: int) -> None:
+        """Without a checkpoint, a queue begins where its first records say: what came before them
+        was deleted. Most of them decide, since the field has no check."""
+        order = np.argsort(rows.visible_ms, kind="stable")
+        order = order[rows.visible_ms[order] <= floor_ms]
+        queues = rows.queue[order]
+        offsets = np.concatenate([np.empty(0, np.int64), *self._queue_offsets])[order]
+        for number in np.unique(queues).tolist():
+            own = offsets[queues == number]
+            firsts = own - np.arange(len(own))
+            found, counts = np.unique(firsts[firsts >= 0], return_counts=True)
+            if len(found):
+                queue = self._core.queues.by_number(number)
+                queue.start = queue.end = int(found[counts.argmax()])
 
     def _note_levels(self) -> None:
         core = self._core
@@ -408,7 +466,7 @@ class _Columns:
         return lists.flatten().to_numpy(), np.repeat(real, kernels.lengths_of(lists))
 
 
-def _without_open_group(log: Log, found: Scan, end: int, whole_end: int) -> tuple[Scan, int]:
+def _without_open_group(log: Log, found: Scan, whole_end: int) -> Scan:
     """Leave out a last group that has no end, or an end but not all of its records."""
     keep = len(found.positions)
     members = 0
@@ -429,18 +487,7 @@ def _without_open_group(log: Log, found: Scan, end: int, whole_end: int) -> tupl
             if entry.kind == control.END and row - first < entry.count:
                 keep = first
         break
-    if keep == len(found.positions):
-        return found, end
-    positions, sizes = found.positions[:keep], found.sizes[:keep]
-    end = int(positions[-1] + sizes[-1]) if keep else int(found.positions[0])
-    return replace(found, positions=positions, sizes=sizes, end=found.end), end
-
-
-def _segment_starts(positions: Int64s, segment_size_bytes: int) -> list[tuple[int, int]]:
-    """(row count, first row) of each segment's stretch of positions."""
-    bases = positions // segment_size_bytes
-    cuts = [0, *(np.flatnonzero(np.diff(bases)) + 1).tolist(), len(positions)]
-    return [(stop - start, start) for start, stop in pairwise(cuts) if stop > start]
+    return replace(found, positions=found.positions[:keep], sizes=found.sizes[:keep])
 
 
 def _no_rows() -> GateRows:

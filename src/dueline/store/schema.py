@@ -3,6 +3,7 @@
 WINDOW      raw delay-log records that are to be delivered, with what the timeline knows of them
 MESSAGE     the same messages restored: what a user's transform sees and may change
 DELIVERY    complete commit-log records; the broker fills in where and when they are stored
+STORED      records of a queue with their offsets
 SCHEDULE    new messages to put, as `Store.put_many` takes them
 """
 
@@ -16,6 +17,7 @@ __all__ = [
     "DELIVERY_SCHEMA",
     "MESSAGE_SCHEMA",
     "SCHEDULE_SCHEMA",
+    "STORED_SCHEMA",
     "WINDOW_SCHEMA",
     "empty_batch",
 ]
@@ -58,6 +60,13 @@ DELIVERY_SCHEMA: Final = pa.schema(
         pa.field("queue_id", pa.int32(), nullable=False),
         pa.field("tags_code", pa.int64(), nullable=False),
         pa.field("key_hashes", pa.list_(pa.uint32()), nullable=False),
+        pa.field("record", pa.binary(), nullable=False),
+    ]
+)
+
+STORED_SCHEMA: Final = pa.schema(
+    [
+        pa.field("queue_offset", pa.int64(), nullable=False),
         pa.field("record", pa.binary(), nullable=False),
     ]
 )

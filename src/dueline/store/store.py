@@ -175,6 +175,14 @@ class Store:
             accept=accept,
         )
 
+    def read_rows(
+        self, topic: str, queue_id: int, offset: int, *, count_max: int, size_bytes_max: int
+    ) -> tuple[pa.RecordBatch, int]:
+        """Many visible records at once (STORED_SCHEMA), and the offset to go on from."""
+        return self._reader.read_rows(
+            topic, queue_id, offset, count_max=count_max, size_bytes_max=size_bytes_max
+        )
+
     def record_at(self, position: int) -> Record:
         """The commit-log record at a position."""
         return self._reader.record_at(position)
