@@ -1,0 +1,226 @@
+"""Apache's own name server and broker, started from their published jars.
+
+The reference: the same programs run against it and against Dueline, and it can open a store that
+Dueline wrote. Everything is small (heap, log files, index), on free loopback ports and in one
+folder.
+
+    with Apache.start("apache5", folder) as apache:
+        apache.name_server                              # "127.0.0.1:…"
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.interop import toolchain
+from tests.interop.processes import Process
+from tests.interop.remoting import Connection
+from tests.interop.waiting import free_ports, wait_until
+
+from dueline.wire import RequestCode, ResponseCode
+
+CLUSTER = "DefaultCluster"
+BROKER = "broker-a"
+# Short ones first, so that a test of retries does not take minutes; the first three are enough.
+LEVELS = "1s 2s 3s 4s 5s 6s 7s 8s 9s 10s 11s 12s 13s 14s 15s 16s 1h 2h"
+START_SECONDS_MAX = 90.0
+
+_JAVA = (
+    "java",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:MaxDirectMemorySize=512m",
+    # Both releases were written before modules: buffers are freed by reflection.
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.util=ALL-UNNAMED",
+)
+_BROKER_SETTINGS = {
+    "brokerClusterName": CLUSTER,
+    "brokerName": BROKER,
+    "brokerId": "0",
+    "brokerIP1": "127.0.0.1",
+    "brokerIP2": "127.0.0.1",
+    "messageDelayLevel": LEVELS,
+    "autoCreateTopicEnable": "true",
+    "defaultTopicQueueNums": "4",
+    # A machine that is nearly full is no reason for a test to fail.
+    "diskMaxUsedSpaceRatio": "99",
+    # Small files: the store of a test is a few megabytes instead of gigabytes.
+    "mappedFileSizeCommitLog": str(64 << 20),
+    "mappedFileSizeConsumeQueue": str(20 * 30_000),
+    "maxHashSlotNum": "10000",
+    "maxIndexNum": "40000",
+    # Asks about undecided transactions after seconds instead of minutes.
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "2000",
+    "waitTimeMillsInSendQueue": "5000",
+    # 5.x: recalling is off by default.
+    "recallMessageEnable": "true",
+}
+# 4.x reads its log configuration from this folder and refuses to start without.
+_LOGBACK = """<configuration>
+  <appender name="FILE" class="ch.qos.logback.core.FileAppender">
+    <file>{file}</file>
+    <encoder><pattern>%d %-5level %logger{{0}} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="FILE"/></root>
+</configuration>
+"""
+
+
+class Apache:
+    """A running name server and broker."""
+
+    def __init__(
+        self, release: str, folder: Path, *, settings: Mapping[str, str] | None = None
+    ) -> None:
+        self.release = release
+        self.folder = folder
+        self.store = folder / "store"
+        self._settings = dict(settings or {})
+        name_server_port, ha_port = free_ports(2)
+        (broker_port,) = free_ports(1, apart=2)
+        self.name_server = f"127.0.0.1:{name_server_port}"
+        self.broker = f"127.0.0.1:{broker_port}"
+        self._broker_settings = {
+            **_BROKER_SETTINGS,
+            "namesrvAddr": self.name_server,
+            "listenPort": str(broker_port),
+            "haListenPort": str(ha_port),
+            "storePathRootDir": str(self.store),
+            "storePathCommitLog": str(self.store / "commitlog"),
+            **self._settings,
+        }
+        self._processes = contextlib.ExitStack()
+        self.name_server_process: Process | None = None
+        self.broker_process: Process | None = None
+
+    @classmethod
+    def start(
+        cls, release: str, folder: Path, *, settings: Mapping[str, str] | None = None
+    ) -> Self:
+        """Start both and wait until a producer could send.
+
+        Args:
+            release: `apache49` or `apache5`.
+            folder: configuration, logs and the store, which may be there already.
+            settings: broker settings that differ from the usual ones.
+        """
+        server = cls(release, folder, settings=settings)
+        try:
+            server.start_name_server()
+            server.start_broker()
+        except BaseException:
+            server.stop()
+            raise
+        return server
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start_name_server(self) -> None:
+        """Start the name server and wait until it answers."""
+        self._write_logback("namesrv")
+        path = self._write_settings(
+            "namesrv.properties",
+            {
+                "listenPort": self.name_server.rpartition(":")[2],
+                "kvConfigPath": str(self.folder / "kvConfig.json"),
+            },
+        )
+        self.name_server_process = self._java(
+            "-Xmx128m", "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(path)
+        )
+        self._wait_answer(
+            self.name_server, RequestCode.GET_BROKER_CLUSTER_INFO, {}, self.name_server_process
+        )
+
+    def start_broker(self) -> None:
+        """Start the broker; after `stop_broker` or `kill_broker` again, on the same store."""
+        self._write_logback("broker")
+        path = self._write_settings("broker.properties", self._broker_settings)
+        self.broker_process = self._java(
+            "-Xmx384m", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(path)
+        )
+        self._wait_answer(
+            self.name_server,
+            RequestCode.GET_ROUTE_INFO_BY_TOPIC,
+            {"topic": "TBW102"},
+            self.broker_process,
+        )
+        self._wait_answer(self.broker, RequestCode.GET_ALL_TOPIC_CONFIG, {}, self.broker_process)
+
+    def stop_broker(self) -> None:
+        """Let the broker leave in order; its store is then complete on disk."""
+        assert self.broker_process is not None
+        self.broker_process.stop(seconds_max=60)
+
+    def kill_broker(self) -> None:
+        """End the broker as a power failure would."""
+        assert self.broker_process is not None
+        self.broker_process.kill()
+
+    def stop(self) -> None:
+        """Stop whatever runs."""
+        self._processes.close()
+
+    def _java(self, heap: str, main: str, *arguments: str) -> Process:
+        process = Process(
+            [
+                *_JAVA,
+                heap,
+                f"-Duser.home={self.folder}",
+                "-cp",
+                toolchain.class_path(self.release),
+                main,
+                *arguments,
+            ],
+            cwd=self.folder,
+            environment={"ROCKETMQ_HOME": str(self.folder), "HOME": str(self.folder)},
+        )
+        # Leaving in order takes a 5.x broker half a minute; who wants that calls `stop_broker`.
+        self._processes.callback(process.kill)
+        return process
+
+    def _write_settings(self, name: str, settings: Mapping[str, str]) -> Path:
+        path = self.folder / name
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def _write_logback(self, name: str) -> None:
+        configuration = self.folder / "conf"
+        configuration.mkdir(parents=True, exist_ok=True)
+        text = _LOGBACK.format(file=self.folder / f"{name}.log")
+        (configuration / f"logback_{name}.xml").write_text(text)
+
+    def _wait_answer(
+        self, address: str, code: int, ext: Mapping[str, str], process: Process
+    ) -> None:
+        def answers() -> bool:
+            assert process.is_running, f"ended: {process.story()}"
+            try:
+                with Connection(address, timeout_seconds=5) as connection:
+                    return connection.call(code, ext).code == ResponseCode.SUCCESS
+            except OSError:
+                return False
+
+        try:
+            wait_until(answers, what=f"{self.release} {address}", seconds_max=START_SECONDS_MAX)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}: {process.story()}") from None

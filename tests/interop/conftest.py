@@ -1,0 +1,59 @@
+"""Fixtures of the interop tests: one server for the run, and names nobody else uses."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.interop.clients import Client
+from tests.interop.servers import SELECTED, STARTERS, Server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session", params=SELECTED)
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    with STARTERS[request.param](tmp_path_factory.mktemp(request.param)) as running:
+        yield running
+
+
+@pytest.fixture(params=["java49", "java5", "go"])
+def client(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Client:
+    """Each kind of client in turn."""
+    return Client(kind=request.param, name_server=server.name_server, folder=tmp_path)
+
+
+@pytest.fixture(params=["java49", "java5"])
+def java(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Client:
+    """Each kind of Java client, for what only they can do."""
+    return Client(kind=request.param, name_server=server.name_server, folder=tmp_path)
+
+
+@pytest.fixture
+def java5(server: Server, tmp_path: Path) -> Client:
+    """The 5.x client, for timers and recall."""
+    if not server.has_timers:
+        pytest.skip(f"{server.name} has no arbitrary delivery times")
+    return Client(kind="java5", name_server=server.name_server, folder=tmp_path)
+
+
+@pytest.fixture
+def topic(server: Server) -> str:
+    """A new topic with four queues."""
+    name = f"topic-{uuid.uuid4().hex[:12]}"
+    server.create_topic(name)
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    """A consumer group that nobody has used."""
+    return f"group-{uuid.uuid4().hex[:12]}"
