@@ -117,6 +117,10 @@ class GroupTable:
             self._files.replace(self._path, [configs.encode()])
             self._saved_counter = configs.data_version.counter
 
+    @property
+    def is_saved(self) -> bool:
+        return self._counter == self._saved_counter
+
     def _touch(self) -> None:
         self._counter += 1
         self._changed_ms = self._clock.now_ms()

@@ -1,0 +1,134 @@
+"""Topics, for the tools: create, change, delete, list, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dueline.errors import InvalidRequest
+from dueline.messaging.names import is_system_topic
+from dueline.server.remoting.answers import OK, Answer
+from dueline.server.remoting.channel import Request
+from dueline.server.remoting.context import Context
+from dueline.server.remoting.hub import Handler, Hub, blocking
+from dueline.store import record as records
+from dueline.wire.admin_bodies import (
+    GroupList,
+    OffsetSpan,
+    TopicConfig,
+    TopicList,
+    TopicStats,
+)
+from dueline.wire.admin_headers import CreateTopicRequest, TopicRequest
+from dueline.wire.bodies import Queue
+from dueline.wire.codes import RequestCode
+
+__all__ = ["TopicAdmin"]
+
+
+class TopicAdmin:
+    """Handlers of 17, 21, 202, 215, 300, 305 and 351."""
+
+    def __init__(self, context: Context, hub: Hub) -> None:
+        self._context = context
+        self._hub = hub
+
+    def table(self) -> Mapping[int, Handler]:
+        work = {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.create,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
+            RequestCode.GET_TOPIC_CONFIG: self.config,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.consumed_by,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
+        }
+        return {code: blocking(self._hub, each) for code, each in work.items()}
+
+    def create(self, request: Request) -> Answer:
+        header = CreateTopicRequest.decode(request.command.ext)
+        if is_system_topic(header.topic):
+            raise InvalidRequest(
+                f"topic {header.topic}: expected one that is not the broker's own", field="topic"
+            )
+        known = self._context.topics.get(header.topic)
+        attributes = dict(known.attributes or {}) if known is not None else {}
+        _change(attributes, header.attributes or "")
+        self._context.topics.put(
+            TopicConfig(
+                topic_name=header.topic,
+                read_queue_nums=header.read_queue_nums,
+                write_queue_nums=header.write_queue_nums,
+                perm=header.perm,
+                order=header.order,
+                topic_filter_type=header.topic_filter_type,
+                topic_sys_flag=header.topic_sys_flag or 0,
+                attributes=attributes or None,
+            )
+        )
+        self._context.messaging.save()
+        return OK
+
+    def delete(self, request: Request) -> Answer:
+        topic = TopicRequest.decode(request.command.ext).topic
+        self._context.topics.delete(topic)
+        self._context.messaging.save()
+        return OK
+
+    def all_configs(self, _: Request) -> Answer:
+        return Answer(body=self._context.topics.all().encode())
+
+    def config(self, request: Request) -> Answer:
+        topic = TopicRequest.decode(request.command.ext).topic
+        return Answer(body=self._context.topics.find(topic).encode())
+
+    def stats(self, request: Request) -> Answer:
+        topic = TopicRequest.decode(request.command.ext).topic
+        config = self._context.topics.find(topic)
+        count = max(config.read_queue_nums, config.write_queue_nums)
+        table = {}
+        for queue_id in range(count):
+            start, end = self._context.store.offset_range(topic, queue_id)
+            queue = Queue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
+            table[queue] = OffsetSpan(
+                min_offset=start,
+                max_offset=end,
+                last_update_timestamp=store_ms_at(self._context, topic, queue_id, end - 1),
+            )
+        return Answer(body=TopicStats(offset_table=table).encode())
+
+    def consumed_by(self, request: Request) -> Answer:
+        topic = TopicRequest.decode(request.command.ext).topic
+        groups = self._context.groups.consumer_groups_of(topic)
+        return Answer(body=GroupList(group_list=groups).encode())
+
+    def system_topics(self, _: Request) -> Answer:
+        names = [
+            name
+            for name in sorted(self._context.topics.all().topic_config_table)
+            if is_system_topic(name)
+        ]
+        return Answer(body=TopicList(topic_list=names).encode())
+
+
+def store_ms_at(context: Context, topic: str, queue_id: int, offset: int) -> int:
+    """When the message at an offset became visible; 0 if there is none."""
+    start, end = context.store.offset_range(topic, queue_id)
+    if not start <= offset < end:
+        return 0
+    found = context.store.read(topic, queue_id, offset, count_max=1).records
+    return records.decode(found[0]).store_ms if found else 0
+
+
+def _change(attributes: dict[str, str], changes: str) -> None:
+    """Apply `+name=value,-name`."""
+    for change in filter(None, changes.split(",")):
+        name, _, value = change[1:].partition("=")
+        if change[0] == "+" and name and value:
+            attributes[name] = value
+        elif change[0] == "-" and name:
+            attributes.pop(name, None)
+        else:
+            raise InvalidRequest(
+                f"attributes: expected +name=value or -name, found {change!r:.80}",
+                field="attributes",
+            )

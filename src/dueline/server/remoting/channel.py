@@ -1,0 +1,250 @@
+"""One connection: bytes to commands, answers to bytes, and the bounds of a single peer.
+
+Requests of one connection are answered in any order; `opaque` pairs them. The server asks too: then
+the peer's response belongs to a request of ours (`call`).
+
+Back-pressure: while a peer leaves more than `unsent_size_bytes_max` unread, nothing is read from it
+and its waiting pulls stay where they are. Answers that are ready in one turn of the loop are sent
+with one write. Everything here runs in the loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from dueline.errors import LimitExceeded, ProtocolError, Unavailable
+from dueline.message import HOST_UNKNOWN, pack_host
+from dueline.server.remoting.answers import Answer, answer_of
+from dueline.wire import Command, FrameDecoder
+
+if TYPE_CHECKING:
+    from dueline.server.remoting.hub import Hub
+
+__all__ = ["Channel", "Request"]
+
+CALL_COUNT_MAX: Final = 1_024
+_ONEWAY: Final = 2
+
+log = logging.getLogger(__name__)
+
+
+class Request:
+    """A request until it is answered, once."""
+
+    __slots__ = ("_is_open", "channel", "command")
+
+    def __init__(self, channel: Channel, command: Command) -> None:
+        self.channel = channel
+        self.command = command
+        self._is_open = True
+
+    def answer(self, answer: Answer) -> None:
+        """Answer it; a second answer, or one to a peer that has gone, is dropped."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        self.channel.finished(self, answer)
+
+    def fail(self, error: BaseException, *, is_message: bool = False) -> None:
+        """Answer it with an error."""
+        self.answer(answer_of(error, is_message=is_message))
+
+
+class Channel(asyncio.Protocol):
+    """A peer's connection."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._loop = hub.loop
+        self._decoder = FrameDecoder(frame_size_bytes_max=hub.limits.frame_size_bytes_max)
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes | memoryview] = []
+        self._opaques = itertools.count(1)
+        self._calls: dict[int, asyncio.Future[Command]] = {}
+        self._on_resume: list[Callable[[], None]] = []
+        self.on_close: set[Callable[[], None]] = set()
+        self.active_s = hub.loop.time()
+        self.paused_s: float | None = None
+        self.request_count = 0
+        self.is_member = False
+        self.address = ""
+        self.host = HOST_UNKNOWN
+        self.local_host = ""
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=self._hub.limits.unsent_size_bytes_max)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        own = transport.get_extra_info("sockname") or ("", 0)
+        self.address = f"{peer[0]}:{peer[1]}"
+        self.local_host = _plain_address(str(own[0]))
+        with contextlib.suppress(Exception):  # a peer without an address of ours is "unknown"
+            self.host = pack_host(_plain_address(str(peer[0])), int(peer[1]))
+        if not self._hub.enter(self):
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._unsent.clear()
+        for future in self._calls.values():
+            if not future.done():
+                future.set_exception(Unavailable(f"client {self.address} has gone"))
+        self._calls.clear()
+        self._on_resume.clear()
+        callbacks, self.on_close = self.on_close, set()
+        for callback in callbacks:
+            callback()
+        self._hub.leave(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.active_s = self._loop.time()
+        before = self._decoder.held_bytes
+        try:
+            for frame in self._decoder.feed(data):
+                self._take(Command.decode(frame))
+        except ProtocolError as error:
+            self._hub.count_violation(self, error)
+            self.close()
+        self._hub.note_held(self, self._decoder.held_bytes - before)
+
+    def eof_received(self) -> bool:
+        return False  # close: clients of this protocol do not half-close
+
+    def pause_writing(self) -> None:
+        self.paused_s = self._loop.time()
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.paused_s = None
+        self.active_s = self._loop.time()
+        if self._transport is not None:
+            self._transport.resume_reading()
+        waiting, self._on_resume = self._on_resume, []
+        for callback in waiting:
+            callback()
+
+    # What comes in
+
+    def _take(self, command: Command) -> None:
+        if not command.is_response:
+            self._hub.take(Request(self, command))
+            return
+        future = self._calls.pop(command.opaque, None)
+        if future is not None and not future.done():
+            future.set_result(command)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of a frame that is not complete."""
+        return self._decoder.held_bytes
+
+    # What goes out
+
+    def finished(self, request: Request, answer: Answer) -> None:
+        """A request has its answer; for `Request` only."""
+        self.request_count -= 1
+        self._hub.request_count -= 1
+        if request.command.is_oneway or self._transport is None:
+            return
+        reply = request.command.reply(
+            code=answer.code, ext=answer.ext, body=answer.body, remark=answer.remark
+        )
+        try:
+            if not answer.chunks:
+                self._write(reply.encode())
+                return
+            size_bytes = sum(map(len, answer.chunks))
+            self._write(reply.encode_head(size_bytes), *answer.chunks)
+        except ProtocolError:
+            # An answer of ours that the protocol cannot carry: the peer is told so instead.
+            log.exception("an answer to code %d could not be sent", request.command.code)
+            failed = answer_of(Unavailable("the answer is larger than a frame may be"))
+            again = request.command.reply(code=failed.code, remark=failed.remark)
+            self._write(again.encode())
+
+    def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> None:
+        """Send a request that wants no answer."""
+        command = Command(code=code, opaque=self._next_opaque(), flag=_ONEWAY, ext=ext, body=body)
+        self._write(command.encode())
+
+    def call(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> asyncio.Future[Command]:
+        """Send a request; the future has the peer's response.
+
+        Raises:
+            LimitExceeded: the peer owes too many answers already.
+            Unavailable: the peer has gone.
+        """
+        if len(self._calls) >= CALL_COUNT_MAX:
+            raise LimitExceeded(
+                f"client {self.address}: expected at most {CALL_COUNT_MAX} unanswered questions",
+                limit=CALL_COUNT_MAX,
+            )
+        if self._transport is None:
+            raise Unavailable(f"client {self.address} has gone")
+        opaque = self._next_opaque()
+        future: asyncio.Future[Command] = self._loop.create_future()
+        self._calls[opaque] = future
+        future.add_done_callback(lambda _: self._calls.pop(opaque, None))
+        self._write(Command(code=code, opaque=opaque, ext=ext, body=body).encode())
+        return future
+
+    def _next_opaque(self) -> int:
+        return next(self._opaques) & 0x7FFFFFFF
+
+    def _write(self, *chunks: bytes | memoryview) -> None:
+        if self._transport is None:
+            return
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent += chunks
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._transport is None or not unsent:
+            return
+        self.active_s = self._loop.time()
+        self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+
+    # Waiting and ending
+
+    def when_writable(self, callback: Callable[[], None]) -> bool:
+        """Call back when the peer reads again; False: it does already, nothing was kept."""
+        if self.paused_s is None:
+            return False
+        self._on_resume.append(callback)
+        return True
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close after what was written is sent."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _plain_address(text: str) -> str:
+    """An IPv4 address that came by an IPv6 socket is still an IPv4 address."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return text
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)

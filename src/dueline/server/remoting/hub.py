@@ -1,0 +1,224 @@
+"""A listening port: its connections, its table of handlers, and the bounds of all peers together.
+
+    request ──▶ too many? ── yes ──▶ 2 "busy"
+                    │ no
+                    ▼
+                 table[code] ── none ──▶ 3 "not supported"
+                    ▼
+                 handler ──▶ an answer, or none yet: then the handler has kept the request
+                    └─ raises ──▶ the error's code (`dueline.server.remoting.answers`)
+
+Handlers run in the loop's thread and must not block: what waits for a disk or for long goes to
+`in_thread`, what waits for the store's writer comes back by `outbox`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from dueline.errors import BrokerError, ProtocolError
+from dueline.server.remoting.answers import Answer, answer_of
+from dueline.server.remoting.channel import Channel, Request
+from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.runtime import Runtime
+from dueline.wire.codes import ResponseCode
+
+__all__ = ["Handler", "Hub", "blocking"]
+
+Handler = Callable[[Request], Answer | None]
+
+SWEEP_S: Final = 1.0
+GRACE_S: Final = 0.5
+_VIOLATIONS_LOGGED_PER_MINUTE: Final = 10
+
+log = logging.getLogger(__name__)
+
+
+class Hub:
+    """One port's connections and handlers."""
+
+    def __init__(self, name: str, runtime: Runtime, limits: Limits | None = None) -> None:
+        self.name: Final = name
+        self.table: Final[dict[int, Handler]] = {}
+        self.loop: Final = runtime.loop
+        self.limits: Final = limits or Limits()
+        self.request_count = 0
+        self.violation_count = 0
+        self.refused_count = 0
+        self.on_leave: list[Callable[[Channel], None]] = []
+        self._runtime = runtime
+        self._channels: set[Channel] = set()
+        self._held_bytes = 0
+        self._violations_to_log = _VIOLATIONS_LOGGED_PER_MINUTE
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._sweeps = 0
+        self._is_empty = asyncio.Event()
+
+    async def listen(self, host: str, port: int) -> int:
+        """Begin to serve; returns the port, which is a free one for 0."""
+        self._server = await self.loop.create_server(
+            lambda: Channel(self), host, port, backlog=1024
+        )
+        self._sweep()
+        found: int = self._server.sockets[0].getsockname()[1]
+        return found
+
+    async def close(self) -> None:
+        """Stop listening and close every connection; one that does not read is left behind."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        self._is_empty.clear()
+        for channel in list(self._channels):
+            channel.close()
+        try:
+            async with asyncio.timeout(GRACE_S):
+                if self._channels:
+                    await self._is_empty.wait()
+        except TimeoutError:
+            for channel in list(self._channels):
+                channel.abort()
+
+    # Connections
+
+    def enter(self, channel: Channel) -> bool:
+        """A connection was made; False: there are too many."""
+        if len(self._channels) >= self.limits.connection_count_max:
+            self.refused_count += 1
+            return False
+        self._channels.add(channel)
+        return True
+
+    def leave(self, channel: Channel) -> None:
+        """A connection has gone."""
+        if channel not in self._channels:
+            return
+        self._channels.discard(channel)
+        self._held_bytes -= channel.held_bytes
+        for callback in self.on_leave:
+            callback(channel)
+        if not self._channels:
+            self._is_empty.set()
+
+    @property
+    def channels(self) -> set[Channel]:
+        return self._channels
+
+    def note_held(self, channel: Channel, change_bytes: int) -> None:
+        """A connection holds more or less of an unfinished frame than before."""
+        self._held_bytes += change_bytes
+        if change_bytes > 0 and self._held_bytes > self.limits.held_size_bytes_max:
+            # Whoever adds to it goes: the others are then no worse off than before.
+            log.warning("%s: too many unfinished frames; closed %s", self.name, channel.address)
+            channel.abort()
+
+    def count_violation(self, channel: Channel, error: ProtocolError) -> None:
+        """A peer does not speak the protocol; logged, but not for everyone who scans ports."""
+        self.violation_count += 1
+        if self._violations_to_log > 0:
+            self._violations_to_log -= 1
+            log.info("%s: closed %s: %s", self.name, channel.address, error)
+
+    def _sweep(self) -> None:
+        """Close what is idle, stuck, or silent in the middle of a frame."""
+        self._sweeper = self.loop.call_later(SWEEP_S, self._sweep)
+        self._sweeps += 1
+        if self._sweeps % 60 == 0:
+            self._violations_to_log = _VIOLATIONS_LOGGED_PER_MINUTE
+        now_s = self.loop.time()
+        limits = self.limits
+        for channel in list(self._channels):
+            silent_s = now_s - channel.active_s
+            if channel.paused_s is not None:
+                if now_s - channel.paused_s > limits.stuck_s_max:
+                    channel.abort()
+            elif silent_s > limits.idle_s_max:
+                channel.close()
+            elif channel.held_bytes and silent_s > limits.half_frame_s_max:
+                channel.abort()
+
+    # Requests
+
+    def take(self, request: Request) -> None:
+        """A request has come."""
+        channel = request.channel
+        channel.request_count += 1
+        self.request_count += 1
+        limits = self.limits
+        if (
+            channel.request_count > limits.request_count_max
+            or self.request_count > limits.total_request_count_max
+        ):
+            request.answer(
+                Answer(
+                    code=ResponseCode.SYSTEM_BUSY,
+                    remark="the broker is busy: too many requests are not answered yet",
+                )
+            )
+            return
+        handler = self.table.get(request.command.code)
+        if handler is None:
+            request.answer(
+                Answer(
+                    code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    remark=f"request type {request.command.code} not supported by {self.name}",
+                )
+            )
+            return
+        self._run(handler, request)
+
+    def _run(self, handler: Handler, request: Request) -> None:
+        try:
+            answer = handler(request)
+        except BrokerError as error:
+            request.fail(error)
+        except Exception as error:
+            # The boundary of a request: the peer is told, the connection and the others go on.
+            log.exception("%s: a request of code %d failed", self.name, request.command.code)
+            request.fail(error)
+        else:
+            if answer is not None:
+                request.answer(answer)
+
+    def in_thread(self, request: Request, work: Callable[[], Answer]) -> None:
+        """Answer a request with what `work` returns or raises, elsewhere."""
+        future = self._runtime.in_thread(work)
+        future.add_done_callback(functools.partial(self._from_thread, request))
+
+    def _from_thread(self, request: Request, future: asyncio.Future[Answer]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            request.answer(future.result())
+            return
+        if not isinstance(error, BrokerError):
+            log.error(
+                "%s: a request of code %d failed",
+                self.name,
+                request.command.code,
+                exc_info=error,
+            )
+        request.answer(answer_of(error))
+
+    def add(self, table: Mapping[int, Handler]) -> None:
+        """More codes; each may have one handler."""
+        twice = self.table.keys() & table.keys()
+        assert not twice, f"two handlers for {sorted(twice)}"
+        self.table.update(table)
+
+
+def blocking(hub: Hub, work: Callable[[Request], Answer]) -> Handler:
+    """A handler that may wait for a disk or walk over many things."""
+
+    def handler(request: Request) -> Answer | None:
+        hub.in_thread(request, lambda: work(request))
+        return None
+
+    return handler

@@ -1,0 +1,143 @@
+"""Finding messages by key, by unique id, by offset id; taking delayed ones back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dueline.errors import NotFound
+from dueline.message import DELAY_LOG_MARK, message_id, pack_host
+from dueline.server.remoting.answers import Answer, Refused
+from dueline.server.remoting.channel import Request
+from dueline.server.remoting.context import Context
+from dueline.server.remoting.hub import Handler, Hub, blocking
+from dueline.store import Answer as Outcome
+from dueline.wire.codes import RequestCode, ResponseCode
+from dueline.wire.headers import (
+    QueryMessageRequest,
+    QueryMessageResponse,
+    RecallRequest,
+    RecallResponse,
+    ViewMessageRequest,
+)
+
+__all__ = ["Handle", "Queries"]
+
+COUNT_MAX: Final = 64
+UNIQUE_COUNT: Final = 32
+SIZE_BYTES_MAX: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handle:
+    """What a producer got with a delayed send, to take it back by."""
+
+    topic: str
+    broker_name: str
+    due_ms: int
+    unique_id: str
+
+    @classmethod
+    def decode(cls, text: str) -> Handle:
+        """Read a handle.
+
+        Raises:
+            Refused: it is none.
+        """
+        try:
+            data = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+            version, topic, broker_name, due_ms, unique_id = data.decode().split(" ")
+            if version == "v1":
+                return cls(
+                    topic=topic, broker_name=broker_name, due_ms=int(due_ms), unique_id=unique_id
+                )
+        except (ValueError, binascii.Error):
+            pass
+        raise Refused(
+            ResponseCode.ILLEGAL_OPERATION, "recall: expected a handle of a send, found another"
+        )
+
+
+class Queries:
+    """Handlers of 12, 33 and 370."""
+
+    def __init__(self, context: Context, hub: Hub) -> None:
+        self._context = context
+        self._store = context.store
+        self._hub = hub
+
+    def table(self) -> Mapping[int, Handler]:
+        return {
+            RequestCode.QUERY_MESSAGE: blocking(self._hub, self.query),
+            RequestCode.VIEW_MESSAGE_BY_ID: blocking(self._hub, self.view),
+            RequestCode.RECALL_MESSAGE: blocking(self._hub, self.recall),
+        }
+
+    def query(self, request: Request) -> Answer:
+        header = QueryMessageRequest.decode(request.command.ext)
+        count = UNIQUE_COUNT if header.is_unique_key else header.max_num
+        found = self._store.query(
+            header.topic,
+            header.key,
+            begin_ms=header.begin_timestamp,
+            end_ms=header.end_timestamp,
+            count_max=max(1, min(count, COUNT_MAX)),
+        )
+        if not found:
+            raise Refused(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"no message of {header.topic[:200]} with {header.key[:200]!r} in this time",
+            )
+        body = bytearray()
+        for record in found:
+            if body and len(body) + record.size_bytes > SIZE_BYTES_MAX:
+                break
+            body += record.encode()
+        response = QueryMessageResponse(
+            index_last_update_timestamp=max(record.store_ms for record in found),
+            index_last_update_phyoffset=max(record.position for record in found),
+        )
+        return Answer(ext=response.encode(), body=bytes(body))
+
+    def view(self, request: Request) -> Answer:
+        position = ViewMessageRequest.decode(request.command.ext).offset
+        if not position & DELAY_LOG_MARK:
+            return Answer(body=self._store.record_at(position).encode())
+        # A delayed message's id points into the delay log.
+        options = self._store.options
+        for found in self._context.engine.find(_delay_id(options.host, options.port, position)):
+            if found.record.position == position & ~DELAY_LOG_MARK:
+                return Answer(body=replace(found.record, position=position).encode())
+        raise NotFound(f"position {position}: expected a message, found none", position=position)
+
+    def recall(self, request: Request) -> Answer:
+        header = RecallRequest.decode(request.command.ext)
+        handle = Handle.decode(header.recall_handle)
+        if header.topic not in (handle.topic, ""):
+            raise Refused(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"recall: expected topic {handle.topic}, found {header.topic[:200]}",
+            )
+        self._context.topics.find(handle.topic)
+        if handle.broker_name != self._context.broker_name:
+            raise Refused(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"recall: expected broker {self._context.broker_name}, "
+                f"found {handle.broker_name[:200]}",
+            )
+        (outcome,) = self._context.engine.cancel([handle.unique_id])
+        if outcome is Outcome.CANCELLED:
+            return Answer(ext=RecallResponse(msg_id=handle.unique_id).encode())
+        reason = (
+            "it was delivered already"
+            if outcome is Outcome.DELIVERED
+            else "no such message was accepted here"
+        )
+        raise Refused(ResponseCode.ILLEGAL_OPERATION, f"recall: {reason}")
+
+
+def _delay_id(host: str, port: int, position: int) -> str:
+    return message_id(pack_host(host, port), position)

@@ -1,0 +1,162 @@
+"""The remoting servers of one broker: an event loop in a thread, with two ports.
+
+    name server  9876      broker  10911
+
+Either can be off. `start` returns when both listen; `stop` lets answers out that are ready and
+closes every connection. The broker stops accepting before that, which lets waiting pulls go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from dueline.errors import Unavailable
+from dueline.messaging import Messaging
+from dueline.server.remoting.admin import Admin
+from dueline.server.remoting.consume import SendBacks
+from dueline.server.remoting.context import Addresses, Context
+from dueline.server.remoting.group import GroupMembers
+from dueline.server.remoting.hub import Hub
+from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.namesrv import NameServer
+from dueline.server.remoting.offset import Offsets
+from dueline.server.remoting.outbox import Outbox
+from dueline.server.remoting.pull import Pulls
+from dueline.server.remoting.query import Queries
+from dueline.server.remoting.runtime import Runtime
+from dueline.server.remoting.send import Sends
+from dueline.server.remoting.transaction import TransactionEnds
+from dueline.server.threads import OnFailure, start_thread
+
+__all__ = ["RemotingOptions", "RemotingService"]
+
+THREAD_COUNT: Final = 4
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemotingOptions:
+    """Where to listen, as (host, port), None: not at all; and what clients are told."""
+
+    name_server: tuple[str, int] | None = ("127.0.0.1", 9876)
+    broker: tuple[str, int] | None = ("127.0.0.1", 10911)
+    advertised_host: str | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+class RemotingService:
+    """Name server and broker for RocketMQ's 4.x clients."""
+
+    def __init__(
+        self,
+        messaging: Messaging,
+        options: RemotingOptions | None = None,
+        *,
+        on_failure: OnFailure = lambda error: None,
+    ) -> None:
+        self._messaging = messaging
+        self._options = options or RemotingOptions()
+        self._on_failure = on_failure
+        self._threads = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="remoting")
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
+        self.hubs: list[Hub] = []
+        self.name_server_port = 0
+        self.broker_port = 0
+
+    def start(self) -> None:
+        """Listen and serve.
+
+        Raises:
+            Unavailable: a port is taken.
+        """
+        self._thread = start_thread("remoting", self._run, on_failure=self._on_failure)
+        self._ready.wait()
+        if self._error is not None:
+            self._thread.join()
+            raise self._error
+
+    def stop(self) -> None:
+        """Close every connection; returns when the loop has ended."""
+        loop, stopping = self._loop, self._stopping
+        if loop is not None and stopping is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                loop.call_soon_threadsafe(stopping.set)
+        if self._thread is not None:
+            self._thread.join()
+        self._threads.shutdown(wait=True)
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        try:
+            tasks = await self._listen()
+        except OSError as error:
+            self._error = Unavailable(
+                f"remoting: expected to listen on {self._options.name_server} and "
+                f"{self._options.broker}, found: {error}; is a port taken by another broker?"
+            )
+            await self._close()
+            return
+        finally:
+            self._ready.set()
+        await self._stopping.wait()
+        for task in tasks:
+            task.cancel()
+        await self._close()
+
+    async def _listen(self) -> list[asyncio.Task[None]]:
+        loop = asyncio.get_running_loop()
+        runtime = Runtime(loop=loop, outbox=Outbox(loop), threads=self._threads)
+        context = Context(self._messaging, runtime)
+        tasks = []
+        if self._options.broker is not None:
+            broker = self._hub("broker", runtime)
+            members = GroupMembers(context, broker)
+            transactions = TransactionEnds(context, broker)
+            for family in (
+                Sends(context),
+                Pulls(context, broker),
+                members,
+                Offsets(context),
+                SendBacks(context),
+                transactions,
+                Queries(context, broker),
+                Admin(context, broker),
+            ):
+                broker.add(family.table())
+            self.broker_port = await broker.listen(*self._options.broker)
+            tasks.append(asyncio.create_task(transactions.ask()))
+            members.expire()
+        if self._options.name_server is not None:
+            names = self._hub("name server", runtime)
+            names.add(NameServer(context).table())
+            self.name_server_port = await names.listen(*self._options.name_server)
+        host = self._options.advertised_host
+        if host is None:
+            host = self._options.broker[0] if self._options.broker is not None else ""
+        context.addresses = Addresses(host=host, port=self.broker_port)
+        return tasks
+
+    def _hub(self, name: str, runtime: Runtime) -> Hub:
+        made = Hub(name, runtime, self._options.limits)
+        self.hubs.append(made)
+        return made
+
+    async def _close(self) -> None:
+        for each in self.hubs:
+            await each.close()
+        await asyncio.sleep(0)  # connections that were just closed leave in the next turn
