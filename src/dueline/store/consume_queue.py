@@ -125,10 +125,11 @@ class ConsumeQueue:
         that is gone. It is as old, and goes with it.
         """
         bases = self._bases()
-        if self.start < self.end and self._base_of(self.start) not in bases:
-            # An earlier trim had deleted files when it was interrupted.
-            self.start = min([base for base in bases if base > self.start], default=self.end)
-        at = self.start
+        # An earlier trim may have been interrupted, and a power cut may have undone parts of it.
+        first = base = self._base_of(max(self.end - 1, 0))
+        while base in bases and base >= self._base_of(self.start):
+            first, base = base, base - self._file_units
+        at = self.start = max(self.start, min(first, self.end))
         while at < self.end:
             units = self.read(at, self._file_units)
             gone = np.flatnonzero(units["position"] < log_start)

@@ -1,0 +1,259 @@
+"""A run through everything that a store does, in small steps, against the model.
+
+Stores are made tiny, so that segments roll, queue files roll, old segments are dropped and sparse
+ones compacted within a few hundred disk operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dueline.message import Message
+from dueline.store import Answer, Files, PutResult, Store, StoreOptions, restore
+from dueline.testing import ManualClock
+from tests.crash.model import Model, Sent
+from tests.crash.observing import parse
+
+OPTIONS = StoreOptions(
+    commit_segment_size_bytes=8_192,
+    delay_segment_size_bytes=16_384,
+    queue_file_units=16,
+    levels="1s 5s 10s",
+    retention_ms=20_000,
+    disk_used_ratio_max=1.0,
+    compact_live_ratio=0.5,
+)
+START_MS = 1_700_000_000_000
+
+
+class Driver:
+    """Drives a store and keeps the model up to date."""
+
+    def __init__(self, path: Path, files: Files, options: StoreOptions = OPTIONS) -> None:
+        self.path = path
+        self.files = files
+        self.options = options
+        self.clock = ManualClock(START_MS)
+        self.model = Model(retention_ms=options.retention_ms)
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        assert self._store is not None
+        return self._store
+
+    def open(self, files: Files | None = None) -> None:
+        if files is not None:
+            self.files = files
+        self.clock = ManualClock(self.clock.wall_ms)
+        self._store = Store.open(self.path, self.options, clock=self.clock, files=self.files)
+
+    def close(self) -> None:
+        self.store.close()
+
+    # Putting
+
+    def put(self, uid: str, *, queue_id: int = 0, delay_ms: int = 0, level: int = 0) -> None:
+        sent, message = self._message(uid, queue_id, delay_ms, level)
+        self.model.putting([sent])
+        self._check_result(self.store.put(message), sent)
+        self.model.answered()
+
+    def put_all(self, *arguments: tuple[str, int, int]) -> None:
+        """Several (uid, queue id, delay) with one call."""
+        pairs = [self._message(uid, queue_id, delay, 0) for uid, queue_id, delay in arguments]
+        self.model.putting([sent for sent, _ in pairs])
+        results = self.store.put_all([message for _, message in pairs])
+        for result, (sent, _) in zip(results, pairs, strict=True):
+            assert isinstance(result, PutResult)
+            self._check_result(result, sent)
+        self.model.answered()
+
+    def _message(
+        self, uid: str, queue_id: int, delay_ms: int, level: int
+    ) -> tuple[Sent, Message]:
+        properties = {"UNIQ_KEY": uid, "KEYS": f"key-{uid}", "TAGS": "tag"}
+        if level:
+            properties["DELAY"] = str(level)
+            delay_ms = (1_000, 5_000, 10_000)[level - 1]
+        elif delay_ms:
+            properties["TIMER_DELAY_MS"] = str(delay_ms)
+        sent = Sent(
+            uid=uid,
+            topic="t",
+            queue_id=queue_id,
+            body=f"body of {uid}".encode(),
+            due_ms=self.clock.now_ms() + delay_ms if delay_ms else None,
+            number=self.model.number(),
+        )
+        message = Message(topic="t", queue_id=queue_id, body=sent.body, properties=properties)
+        return sent, message
+
+    def _check_result(self, result: PutResult, sent: Sent) -> None:
+        assert (result.unique_id, result.due_ms) == (sent.uid, sent.due_ms)
+
+    def put_many(self, prefix: str, delays_ms: list[int]) -> None:
+        now_ms = self.clock.now_ms()
+        rows = [
+            Sent(
+                uid=f"{prefix}{number}",
+                topic="x",
+                queue_id=number % 2,
+                body=f"row {number}".encode() * (1 + number % 3),
+                due_ms=now_ms + delay_ms,
+                number=self.model.number(),
+            )
+            for number, delay_ms in enumerate(delays_ms)
+        ]
+        table = pa.table(
+            {
+                "topic": [row.topic for row in rows],
+                "body": [row.body for row in rows],
+                "queue_id": pa.array([row.queue_id for row in rows], pa.int32()),
+                "delay_ms": delays_ms,
+                "unique_id": [row.uid for row in rows],
+            }
+        )
+        self.model.putting(rows, is_group=True)
+        result = self.store.put_many(table)
+        assert result.due_ms.tolist() == [row.due_ms for row in rows]
+        self.model.answered()
+
+    # Delivering
+
+    def deliver(self, ahead_ms: int, *, row_count_max: int = 10_000, drop: str = "") -> None:
+        """Carry over what is due by now + ahead; the message `drop` is left out on purpose."""
+        until_ms = self.clock.now_ms() + ahead_ms
+        corner = self.store.next_corner(until_ms=until_ms, row_count_max=row_count_max)
+        batch = self.store.read_window(self.store.window(corner))
+        uids = [parse(record).uid for record in batch.column("record").to_pylist()]
+        dropped = batch.column("origin").to_numpy()[[uid == drop for uid in uids]]
+        kept = batch.filter(pc.invert(pa.array([uid == drop for uid in uids], pa.bool_())))
+        self.model.dropping = {uid for uid in uids if uid == drop}
+        self.model.delivering = set(uids) - self.model.dropping
+        rows = restore.deliveries(kept)
+        result = self.store.deliver([rows], dropped=dropped.astype(np.int64))
+        assert (result.delivered_count, result.dropped_count) == (kept.num_rows, len(dropped))
+        self.model.answered()
+        again = self.store.deliver([rows], dropped=dropped.astype(np.int64))
+        assert (again.delivered_count, again.dropped_count) == (0, 0), "delivered twice"
+
+    def open_gate(self) -> None:
+        self.store.open_gate()
+        self.model.consume(self.store)
+
+    # Changing one's mind
+
+    def cancel(self, *uids: str) -> None:
+        uids = tuple(uid for uid in uids if self._is_waiting(uid))
+        self.model.cancelling = set(uids)
+        answers = self.store.cancel_many(uids)
+        assert answers == [Answer.CANCELLED] * len(uids)
+        self.model.answered()
+
+    def reschedule(self, delay_ms: int, *uids: str) -> None:
+        due_ms = self.clock.now_ms() + delay_ms
+        uids = tuple(uid for uid in uids if self._is_waiting(uid))
+        self.model.moving = {uid: self.model.moved(uid, due_ms) for uid in uids}
+        answers = self.store.reschedule_many([(uid, due_ms) for uid in uids])
+        assert answers == [Answer.RESCHEDULED] * len(uids)
+        self.model.answered()
+
+    def _is_waiting(self, uid: str) -> bool:
+        """Was it accepted and not cancelled, and is it not yet due? A crash may have prevented it."""
+        message = self.model.messages.get(uid)
+        if message is None or uid in self.model.cancelled:
+            return False
+        return message.due_ms is not None and message.due_ms > self.clock.now_ms()
+
+    # Housekeeping
+
+    def retain(self) -> None:
+        self.model.retained_ms = self.clock.now_ms()
+        self.store.retain()
+
+    def reopen(self) -> None:
+        self.close()
+        self.open()
+        self.model.settle(self.store)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step; `is_repeated`: after a crash in it, it is done again."""
+
+    action: Callable[[Driver], object]
+    is_repeated: bool = False
+
+
+def _once(action: Callable[[Driver], object]) -> Step:
+    return Step(action)
+
+
+def _again(action: Callable[[Driver], object]) -> Step:
+    return Step(action, is_repeated=True)
+
+
+def _pass_time(delta_ms: int) -> list[Step]:
+    """Carry over in time what falls due, let the time pass, and let consumers see it."""
+    return [
+        _again(lambda driver: driver.deliver(delta_ms + 500)),
+        _once(lambda driver: driver.clock.advance(delta_ms)),
+        _again(Driver.open_gate),
+    ]
+
+
+STEPS: list[Step] = [
+    _once(lambda driver: driver.put("a0")),
+    _once(lambda driver: driver.put("d0", delay_ms=5_000)),
+    _once(lambda driver: driver.put("d1", queue_id=1, level=2)),
+    _once(lambda driver: driver.put("d2", level=1)),
+    _once(lambda driver: driver.put_all(("a1", 1, 0), ("d3", 0, 3_000), ("a2", 0, 0))),
+    _once(
+        lambda driver: driver.put_many(
+            "m", [90_000 if n % 23 == 7 else 2_000 + 25 * n for n in range(70)]
+        )
+    ),
+    _again(lambda driver: driver.store.checkpoint()),
+    _again(lambda driver: driver.deliver(3_500, row_count_max=20)),
+    _again(lambda driver: driver.deliver(3_500, drop="m60")),
+    *_pass_time(1_100),
+    _once(lambda driver: driver.cancel("m7", "m65")),  # one that stays long, one pending
+    _once(lambda driver: driver.cancel("m10")),  # at the gate
+    _once(lambda driver: driver.reschedule(2_500, "m62", "m63")),  # pending
+    _once(lambda driver: driver.reschedule(1_500, "m12", "m64")),  # at the gate, and pending
+    _once(lambda driver: driver.put("a3", queue_id=1)),
+    *_pass_time(1_000),
+    _again(lambda driver: driver.store.checkpoint()),  # with something at the gate
+    _once(lambda driver: driver.put("d4", delay_ms=400)),
+    *_pass_time(2_000),
+    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.retain),
+    _again(Driver.reopen),
+    _once(lambda driver: driver.put_many("n", [500 + 40 * n for n in range(60)])),
+    *_pass_time(3_000),
+    _once(lambda driver: driver.put("a4")),
+    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.retain),
+    *_pass_time(22_000),
+    _once(lambda driver: driver.put("a5", queue_id=1)),
+    _once(lambda driver: driver.put("d5", delay_ms=30_000)),
+    _again(lambda driver: driver.deliver(40_000)),  # d5 waits long at the gate
+    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.retain),
+    _once(lambda driver: driver.put("a6")),
+    _once(lambda driver: driver.cancel("m30", "d5")),
+    _once(lambda driver: driver.put("d6", delay_ms=1_000)),
+    _again(Driver.reopen),
+    *_pass_time(2_000),
+    _again(Driver.retain),
+    _once(lambda driver: driver.put("a7", queue_id=1)),
+    *_pass_time(120_000),
+    _again(Driver.reopen),
+]
