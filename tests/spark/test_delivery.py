@@ -273,7 +273,7 @@ def test_what_cannot_be_delivered_goes_to_the_dead_letters(
     assert broker.bodies() == [b"good", b"fine"]
     (letter,) = broker.visible(DEAD_LETTER_TOPIC)
     assert letter.body == b"bad"
-    assert "topic: expected 1 to 127 bytes, found 200" in properties_of(letter)["DUELINE_REASON"]
+    assert "topic: expected 1 to 127" in properties_of(letter)["DUELINE_REASON"]
     assert broker.store.pending_count() == 0
 
 
@@ -295,8 +295,8 @@ def test_a_damaged_record_goes_to_the_dead_letters(
     assert broker.bodies() == [b"first one", b"third one"]
     (letter,) = broker.visible(DEAD_LETTER_TOPIC)
     assert b"zecond one" in letter.body
-    assert properties_of(letter)["REAL_TOPIC"] == "orders"
-    assert "check" in properties_of(letter)["DUELINE_REASON"]
+    assert properties_of(letter)["DUELINE_TOPIC"] == "orders"
+    assert "CRC" in properties_of(letter)["DUELINE_REASON"]
 
 
 def test_a_transform_must_not_make_messages_early(broker: Broker, pipeline: Pipeline) -> None:

@@ -85,9 +85,16 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the horizon: the query ends when everything due by then is done."""
+        failures: list[Unavailable] = []
         for address in self._options.brokers:
-            now_ms = self._client(address).describe().now_ms
-            self._until_ms[address] = now_ms + self._options.ahead_ms
+            try:
+                now_ms = self._client(address).describe().now_ms
+                self._until_ms[address] = now_ms + self._options.ahead_ms
+            except Unavailable as error:
+                log.warning("left out of this run: %s", error.message)
+                failures.append(error)
+        if not self._until_ms:
+            raise failures[0]
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = Offset.from_json(start)
@@ -149,7 +156,7 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Ask all shards at once; with `wait_ms`, the first that has something is enough."""
         asked = {
             self._pool.submit(self._next_window, address, row_count_max, wait_ms): address
-            for address in self._options.brokers
+            for address in self._until_ms or self._options.brokers
         }
         ends: dict[str, protocol.Corner] = {}
         failures: list[Unavailable] = []

@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dueline.errors import BrokerError
-from dueline.message import DEAD_LETTER_TOPIC
+from dueline.errors import BrokerError, InvalidRequest
+from dueline.message import (
+    CONTROL_TOPIC,
+    DEAD_LETTER_TOPIC,
+    HALF_TOPIC,
+    LEVEL_TOPIC,
+    QUEUE_ID_MAX,
+    TIMER_TOPIC,
+    check_topic,
+)
 from dueline.spark.schema import (
     MESSAGE_COLUMNS,
     PENDING_COLUMNS,
@@ -26,10 +34,8 @@ from dueline.store.schema import MESSAGE_SCHEMA, WINDOW_SCHEMA
 
 __all__ = ["deliveries", "message_rows", "pending_rows", "record_rows", "stored_rows"]
 
-_DAMAGED: Final = "the record in the delay log fails its check"
-_REASON: Final = "DUELINE_REASON"
-_REAL_TOPIC: Final = "REAL_TOPIC"
-_REAL_QID: Final = "REAL_QID"
+_TEXT_SIZE_MAX: Final = 1_000
+_CLOSED_TOPICS: Final = (LEVEL_TOPIC, TIMER_TOPIC, HALF_TOPIC, CONTROL_TOPIC)
 
 
 def record_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
@@ -38,13 +44,14 @@ def record_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
 
 
 def message_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
-    """WINDOW rows as MESSAGE_COLUMNS; damaged ones as dead letters."""
-    for part, is_sound in _by_soundness(window):
-        if is_sound:
-            yield _with_shard(restore.messages(part), shard, MESSAGE_COLUMNS)
-        else:
-            letters = _dead_letters(part, part["record"], _DAMAGED)
-            yield _with_shard(letters, shard, MESSAGE_COLUMNS)
+    """WINDOW rows as MESSAGE_COLUMNS; those that cannot be restored as dead letters."""
+    bad = restore.damaged(window) | restore.forbidden(window)
+    if bad.any():
+        letters = restore.dead_letters(window.filter(pa.array(bad)))
+        messages = restore.messages(conform(letters, WINDOW_SCHEMA))
+        yield _with_shard(messages, shard, MESSAGE_COLUMNS)
+        window = window.filter(pa.array(~bad))
+    yield _with_shard(restore.messages(window), shard, MESSAGE_COLUMNS)
 
 
 def pending_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
@@ -76,64 +83,67 @@ def stored_rows(
 def deliveries(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """DELIVERY rows of what arrives at the sink: records are patched, messages encoded."""
     if "record" in batch.schema.names:
-        yield from _patched(conform(batch, WINDOW_SCHEMA))
+        yield restore.carry(conform(batch, WINDOW_SCHEMA))
     else:
         yield from _encoded(conform(batch, MESSAGE_SCHEMA))
-
-
-def _patched(window: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for rows, is_sound in _by_soundness(window):
-        if is_sound:
-            yield restore.deliveries(rows)
-        else:
-            yield restore.encode_deliveries(_dead_letters(rows, rows["record"], _DAMAGED))
 
 
 def _encoded(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Encode all; if one row is refused, halve until it stands alone and make it a dead letter."""
     try:
+        _check_targets(messages)
         yield restore.encode_deliveries(messages)
         return
     except BrokerError as error:
         if messages.num_rows == 1:
-            letters = _dead_letters(messages, messages["body"], error.message)
-            yield restore.encode_deliveries(letters)
+            yield restore.encode_deliveries(_dead_letter(messages, error.message))
             return
     middle = messages.num_rows // 2
     yield from _encoded(messages.slice(0, middle))
     yield from _encoded(messages.slice(middle))
 
 
-def _by_soundness(window: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    damaged = restore.damaged(window)
-    if not damaged.any():
-        yield window, True
-        return
-    yield window.filter(pa.array(~damaged)), True
-    yield window.filter(pa.array(damaged)), False
+def _check_targets(messages: pa.RecordBatch) -> None:
+    """Refuse topics and queues that nobody may deliver to.
 
-
-def _dead_letters(rows: pa.RecordBatch, bodies: pa.Array, reason: str) -> pa.RecordBatch:
-    """Messages of the dead-letter topic in place of rows: same origin and due time."""
-    count = rows.num_rows
-    properties = [
-        [(_REASON, reason), (_REAL_TOPIC, topic or ""), (_REAL_QID, str(queue_id))]
-        for topic, queue_id in zip(
-            rows["topic"].to_pylist(), rows["queue_id"].to_pylist(), strict=True
+    Raises:
+        InvalidRequest: a row has such a one.
+    """
+    for topic in pc.unique(messages["topic"]).to_pylist():
+        check_topic(topic or "")
+        if topic in _CLOSED_TOPICS:
+            raise InvalidRequest(
+                f"topic: expected one for messages, found the broker's own {topic}"
+            )
+    queue_ids = pc.min_max(pc.fill_null(messages["queue_id"], -1)).as_py()
+    if messages.num_rows and not 0 <= queue_ids["min"] <= queue_ids["max"] <= QUEUE_ID_MAX:
+        raise InvalidRequest(
+            f"queue_id: expected 0 to {QUEUE_ID_MAX}, found {queue_ids['min']} to "
+            f"{queue_ids['max']}"
         )
-    ]
-    columns = {
-        "origin": rows["origin"],
-        "due_ms": rows["due_ms"],
-        "topic": pa.array([DEAD_LETTER_TOPIC] * count, pa.string()),
-        "queue_id": pa.array(np.zeros(count, dtype=np.int32)),
-        "body": bodies,
-        "properties": pa.array(properties, MESSAGE_SCHEMA.field("properties").type),
+
+
+def _dead_letter(message: pa.RecordBatch, reason: str) -> pa.RecordBatch:
+    """A message of the dead-letter topic in place of one that no record can hold."""
+    (row,) = message.to_pylist()
+    facts = {
+        "DUELINE_REASON": reason,
+        "DUELINE_ORIGIN": str(row["origin"]),
+        "DUELINE_DUE_MS": str(row["due_ms"]),
+        "DUELINE_TOPIC": (row["topic"] or "-")[:_TEXT_SIZE_MAX],
+        "DUELINE_QUEUE_ID": str(row["queue_id"]),
     }
-    return pa.RecordBatch.from_arrays(
-        [columns.get(field.name, pa.nulls(count, field.type)) for field in MESSAGE_SCHEMA],
-        schema=MESSAGE_SCHEMA,
-    )
+    letter = {
+        **dict.fromkeys(MESSAGE_SCHEMA.names),
+        "origin": row["origin"],
+        "due_ms": row["due_ms"],
+        "topic": DEAD_LETTER_TOPIC,
+        "queue_id": 0,
+        "body": row["body"],
+        "properties": list(facts.items()),
+        "unique_id": f"DEAD-{row['origin']}",
+    }
+    return pa.RecordBatch.from_pylist([letter], schema=MESSAGE_SCHEMA)
 
 
 def _with_shard(rows: pa.RecordBatch, shard: str, schema: pa.Schema) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ and why; any of them can be overridden.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -70,6 +71,9 @@ def open_session(options: SessionOptions) -> SparkSession:
         JavaNotFound: there is no Java to run it.
     """
     prepare_java(os.environ).apply(os.environ)
+    if options.is_local:
+        # Else Spark takes the first `python3` on PATH, which need not have Dueline.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(options.master).appName("dueline delivery")
     for name, value in {**SETTINGS, **_placed(options), **options.conf}.items():
         builder = builder.config(name, value)

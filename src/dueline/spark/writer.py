@@ -6,8 +6,8 @@ shard appends what was staged under the tokens of this batch, in one step, and m
 transform left out. An attempt that dies, or whose batch fails, leaves tokens that nobody names; the
 broker forgets them.
 
-A shard's commit is atomic, all shards' together is not. It need not be: a batch that is replayed
-after half of its commits finds those rows done.
+A shard's commit is atomic, all shards' together is not. It need not be: rows that were not
+committed are not done and come again, rows that were are done and do not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from dueline.errors import BrokerError, InvalidRequest
+from dueline.errors import BrokerError, InvalidRequest, Unavailable
 from dueline.flight import FlightClient, protocol
 from dueline.flight.client import StageStream
 from dueline.spark import rows
@@ -76,22 +76,34 @@ class DeliverWriter(DataSourceStreamArrowWriter):
         staged = [message for message in messages if isinstance(message, Staged)]
         if not staged:
             return  # no partitions: there was nothing to read
+        failures = []
         for address in self._options.brokers:
-            request = protocol.CommitWindow(
-                run=staged[0].batch.run,
-                batch=staged[0].batch.number,
-                tokens=_tokens_at(address, staged),
-                is_transformed=self._options.missing == "drop",
+            try:
+                self._commit_at(address, staged)
+            except Unavailable as error:
+                # What it had staged is not done, so it comes again in a later window.
+                log.warning("batch %d: not committed: %s", batchId, error.message)
+                failures.append(error)
+        if len(failures) == len(self._options.brokers):
+            raise failures[0]
+
+    def _commit_at(self, address: str, staged: list[Staged]) -> None:
+        """Also where nothing was staged: there all rows may have been dropped."""
+        request = protocol.CommitWindow(
+            run=staged[0].batch.run,
+            batch=staged[0].batch.number,
+            tokens=_tokens_at(address, staged),
+            is_transformed=self._options.missing == "drop",
+        )
+        with FlightClient(address) as client:
+            done = client.call(request, protocol.Committed)
+        if done.repeated:
+            log.warning(
+                "batch %d: %d rows came more than once and were delivered once; does the "
+                "transform's join match several rows?",
+                request.batch,
+                done.repeated,
             )
-            with FlightClient(address) as client:
-                done = client.call(request, protocol.Committed)
-            if done.repeated:
-                log.warning(
-                    "batch %d: %d rows came more than once and were delivered once; does the "
-                    "transform's join match several rows?",
-                    batchId,
-                    done.repeated,
-                )
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         staged = [message for message in messages if isinstance(message, Staged)]
