@@ -15,7 +15,10 @@ from typing import Final
 from tests.interop.apache import LEVELS, Apache
 from tests.interop.remoting import Connection
 from tests.interop.waiting import wait_until
+from tests.remoting.serving import Broker
 
+from dueline.messaging import MessagingOptions
+from dueline.messaging.transactions import TransactionOptions
 from dueline.wire import RequestCode, ResponseCode
 from dueline.wire.admin_headers import CreateTopicRequest
 from dueline.wire.bodies import RouteData
@@ -88,7 +91,17 @@ def _apache(release: str, folder: Path) -> Iterator[Server]:
         )
 
 
+@contextmanager
+def _dueline(folder: Path) -> Iterator[Server]:
+    options = MessagingOptions(
+        transactions=TransactionOptions(first_ask_ms=1_000, ask_interval_ms=2_000)
+    )
+    with Broker(folder, messaging=options) as broker:
+        yield Server(name="dueline", name_server=broker.name_server, levels=LEVELS, has_timers=True)
+
+
 STARTERS: Final[dict[str, Callable[[Path], AbstractContextManager[Server]]]] = {
+    "dueline": _dueline,
     "apache49": lambda folder: _apache("apache49", folder),
     "apache5": lambda folder: _apache("apache5", folder),
 }

@@ -4,8 +4,8 @@
 
 `loads` reads strict JSON and this; keys become text: an integer its digits, an object an
 `ObjectKey`, whose text is the object's JSON. `dumps` writes compact JSON, strict except that an
-`ObjectKey` is written as an object again. Java's library also takes such a key in quotes, and so
-does `loads`, since text is text.
+`ObjectKey` is written as an object again: the library of the 5.x tools refuses such a key in
+quotes, which that of 4.x takes, and `loads` too, since text is text.
 
 Nesting is bounded by `DEPTH_MAX`, which no real body comes near.
 """
