@@ -52,6 +52,28 @@ class ConsumerOffsets:
             self._table.setdefault((topic, group), {}).update(offsets)
             self._is_changed = True
 
+    def topics_of(self, group: str) -> list[str]:
+        """The topics that a group has read from."""
+        with self._lock:
+            return sorted(topic for topic, name in self._table if name == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that have read from a topic."""
+        with self._lock:
+            return sorted(name for each, name in self._table if each == topic)
+
+    def all(self) -> dict[tuple[str, str], dict[int, int]]:
+        """Everything, by topic and group."""
+        with self._lock:
+            return {key: dict(queues) for key, queues in self._table.items()}
+
+    def remove(self, group: str) -> None:
+        """Forget a group: it starts anew."""
+        with self._lock:
+            kept = {key: queues for key, queues in self._table.items() if key[1] != group}
+            self._is_changed |= len(kept) != len(self._table)
+            self._table = kept
+
     def save(self) -> bool:
         """Write the file if anything changed since; returns whether it did."""
         with self._lock:
