@@ -22,7 +22,7 @@ from dueline.store.log import LogReader
 from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC, RECORD_SIZE_MIN
 from dueline.store.restore import damaged
 
-__all__ = ["Damage", "Scan", "scan"]
+__all__ = ["Damage", "Scan", "Walk", "scan"]
 
 _HEAD: Final = struct.Struct(">II20xq")
 _MAGIC_BYTES: Final = MAGIC.to_bytes(4, "big")
@@ -73,7 +73,7 @@ def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
             )
             continue
         at = max(start - base, 0)
-        walk = _Walk(view=view, base=base, data_end=file.data_end(at))
+        walk = Walk(view=view, base=base, data_end=file.data_end(at))
         stop = walk.run(at, positions, sizes, damage)
         if stop > 0 or not positions:
             end = max(end, base + stop)
@@ -87,7 +87,7 @@ def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Walk:
+class Walk:
     """One segment: its bytes, the position of the first, and where its written part ends."""
 
     view: memoryview
@@ -133,13 +133,14 @@ class _Walk:
         if previous >= 0 and not _is_sound(self.view, self.base, previous):
             # The record before led here with a size that may be wrong: look behind its beginning.
             search = previous + 8
-        found = self._find(search)
+        found = self.find(search)
         if 0 <= found < at:
             return found, "a record with a wrong size"
         zeros = found >= 0 and not any(self.view[at:found])
         return found, "zeros before a sound record" if zeros else "bytes that are no record"
 
-    def _find(self, start: int) -> int:
+    def find(self, start: int) -> int:
+        """Where the first sound record from `start` on is; -1 if there is none."""
         at = start
         while at < self.data_end:
             block = bytes(self.view[at : at + _BLOCK + 3])
@@ -170,22 +171,37 @@ def _without_damaged(reader: LogReader, found: Scan) -> Scan:
     bad_rows = [row for row in bad_rows if not _is_long_topic(reader, found, row)]
     if not bad_rows:
         return found
-    extra = [
-        Damage(
-            start=int(found.positions[row]),
-            end=int(found.positions[row]) + int(found.sizes[row]),
-            reason=_reason(reader, found, row),
-        )
-        for row in bad_rows
-    ]
+    extra = []
+    hidden: list[tuple[int, int]] = []
+    for row in bad_rows:
+        start, end = int(found.positions[row]), int(found.positions[row] + found.sizes[row])
+        inside = list(_hidden(reader, start, end))
+        hidden += inside
+        end = inside[0][0] if inside else end
+        extra.append(Damage(start=start, end=end, reason=_reason(reader, found, row)))
     keep = np.ones(len(found.positions), dtype=np.bool_)
     keep[bad_rows] = False
+    positions = np.append(found.positions[keep], np.array([at for at, _ in hidden], np.int64))
+    sizes = np.append(found.sizes[keep], np.array([size for _, size in hidden], np.int32))
+    order = np.argsort(positions)
     return Scan(
-        positions=found.positions[keep],
-        sizes=found.sizes[keep],
+        positions=positions[order],
+        sizes=sizes[order],
         end=found.end,
         damage=sorted([*found.damage, *extra], key=lambda damage: damage.start),
     )
+
+
+def _hidden(reader: LogReader, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Sound records behind the beginning of a damaged one, whose size may be wrong and hide them:
+    the walk does not notice if that size happens to lead to the beginning of another record."""
+    base = reader.base_of(start)
+    walk = Walk(view=reader.segment(base).view().data, base=base, data_end=end - base)
+    at = walk.find(start - base + 8)
+    while 0 <= at < end - base:
+        size = int.from_bytes(walk.view[at : at + 4], "big")
+        yield base + at, size
+        at = walk.find(at + size)
 
 
 def _is_long_topic(reader: LogReader, found: Scan, row: int) -> bool:
