@@ -1,0 +1,305 @@
+"""Messages of the protocol to messages of the store, and back.
+
+What a client sends is checked here, rule by rule, each with the code that clients know for it. The
+stored form is the same as the other protocol's, so either can read what the other wrote: tag, keys
+and the rest become the well-known properties, and a delivery time becomes `TIMER_DELIVER_MS`.
+
+Compressed bodies are stored as they are meant, not as they came: the two protocols compress
+differently and neither understands the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dueline.message import (
+    SYS_BORN_HOST_V6,
+    SYS_COMPRESSED,
+    Message,
+    format_host,
+)
+from dueline.messaging.names import DEAD_PREFIX, RETRY_PREFIX, is_closed_to_senders
+from dueline.messaging.pop import Held
+from dueline.server.grpc.codes import Code, Refused
+from dueline.server.grpc.schema import ENUMS
+from dueline.server.grpc.stubs import message_class
+from dueline.store import Record
+
+__all__ = ["MessageType", "body_of", "from_proto", "name_of", "proto_of", "set_time", "type_of"]
+
+USER_PROPERTY_COUNT_MAX: Final = 128
+USER_PROPERTY_SIZE_MAX: Final = 16 * 1024
+MESSAGE_GROUP_SIZE_MAX: Final = 64
+MESSAGE_ID_SIZE_MAX: Final = 255
+KEY_COUNT_MAX: Final = 128
+
+_Message: Final = message_class("Message")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_GZIP_BITS: Final = 31
+
+_RESERVED_NAMES: Final = """
+    KEYS TAGS UNIQ_KEY WAIT CLUSTER MSG_REGION TRACE_ON DELAY REAL_TOPIC REAL_QID RETRY_TOPIC
+    ORIGIN_MESSAGE_ID RECONSUME_TIME MAX_RECONSUME_TIMES TRAN_MSG PGROUP __transactionId__
+    CHECK_IMMUNITY_TIME_IN_SECONDS TRANSACTION_CHECK_TIMES TRAN_PREPARED_QUEUE_OFFSET MIN_OFFSET
+    MAX_OFFSET CONSUME_START_TIME INSTANCE_ID POP_CK 1ST_POP_TIME INNER_NUM INNER_BASE
+    INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET __SHARDINGKEY TIMER_DELAY_SEC TIMER_DELAY_MS
+    TIMER_DELIVER_MS TIMER_OUT_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES
+    TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL __STARTDELIVERTIME __BORNHOST BORN_TIMESTAMP
+    DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32# CORRELATION_ID REPLY_TO_CLIENT TTL MSG_TYPE
+    ARRIVE_TIME PUSH_REPLY_TIME BUYER_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG EXTEND_UNIQ_INFO
+    TRACE_CONTEXT
+"""
+RESERVED: Final = frozenset(_RESERVED_NAMES.split())
+"""Names with a meaning of their own: users may not set them, and do not see them."""
+
+MessageType = ENUMS["MessageType"]
+_DELAY_NAMES: Final = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Who sends, and the bounds they are held to."""
+
+    born_host: bytes
+    body_size_max: int
+    now_ms: int
+
+
+def name_of(resource: Any) -> str:
+    """A topic's or group's full name; a namespace stands before it."""
+    if resource.resource_namespace:
+        return f"{resource.resource_namespace}%{resource.name}"
+    return str(resource.name)
+
+
+# Towards the store
+
+
+def from_proto(message: Any, topic: str, *, sender: Sender) -> Message:
+    """The message to store; its queue is not chosen yet.
+
+    Raises:
+        Refused: says which rule it breaks.
+    """
+    system = message.system_properties
+    if is_closed_to_senders(topic):
+        raise Refused(Code.ILLEGAL_TOPIC, f"topic {topic}: expected one that is not the broker's")
+    _check_id(system.message_id)
+    body = _body(message, sender.body_size_max)
+    properties = _user_properties(message)
+    _add_tag_and_keys(system, properties)
+    if system.HasField("message_group"):
+        properties["__SHARDINGKEY"] = _message_group(system.message_group)
+    if system.HasField("delivery_timestamp"):
+        # Times before 1970 are as much in the past as any other.
+        deliver_ms = max(system.delivery_timestamp.ToMilliseconds(), 0)
+        properties["TIMER_DELIVER_MS"] = str(deliver_ms)
+    properties["UNIQ_KEY"] = system.message_id
+    if system.message_type == MessageType["TRANSACTION"]:
+        properties["TRAN_MSG"] = "true"
+        properties["PGROUP"] = topic
+        seconds = system.orphaned_transaction_recovery_duration.seconds
+        if seconds > 0:
+            properties["CHECK_IMMUNITY_TIME_IN_SECONDS"] = str(seconds)
+    if system.HasField("trace_context") and not _CONTROL.search(system.trace_context):
+        properties["TRACE_CONTEXT"] = system.trace_context
+    if system.born_host and not _CONTROL.search(system.born_host):
+        properties["__BORNHOST"] = system.born_host[:255]
+    born_ms = system.born_timestamp.ToMilliseconds() if system.HasField("born_timestamp") else 0
+    return Message(
+        topic=topic,
+        body=body,
+        properties=properties,
+        sys_flag=SYS_BORN_HOST_V6 if len(sender.born_host) > 8 else 0,
+        born_ms=born_ms if 0 < born_ms < 1 << 62 else sender.now_ms,
+        born_host=sender.born_host,
+    )
+
+
+def type_of(properties: dict[str, str]) -> int:
+    """The kind of a message, by its properties."""
+    if properties.get("TRAN_MSG") == "true":
+        return MessageType["TRANSACTION"]
+    if any(name in properties for name in _DELAY_NAMES):
+        return MessageType["DELAY"]
+    if "__SHARDINGKEY" in properties:
+        return MessageType["FIFO"]
+    return MessageType["NORMAL"]
+
+
+def _check_id(message_id: str) -> None:
+    if not message_id.strip() or len(message_id) > MESSAGE_ID_SIZE_MAX or _has_space(message_id):
+        raise Refused(
+            Code.ILLEGAL_MESSAGE_ID,
+            f"message id: expected 1 to {MESSAGE_ID_SIZE_MAX} characters without spaces, "
+            f"found {message_id[:80]!r}",
+        )
+
+
+def _has_space(text: str) -> bool:
+    return bool(_CONTROL.search(text)) or any(map(str.isspace, text))
+
+
+def _body(message: Any, size_max: int) -> bytes:
+    body = bytes(message.body)
+    if message.system_properties.body_encoding == ENUMS["Encoding"]["GZIP"] and body:
+        body = _unzip(body, size_max)
+    if not body:
+        raise Refused(Code.MESSAGE_BODY_EMPTY, "body: expected at least one byte, found none")
+    if len(body) > size_max:
+        raise Refused(
+            Code.MESSAGE_BODY_TOO_LARGE, f"body: expected at most {size_max} bytes, found more"
+        )
+    return body
+
+
+def _unzip(body: bytes, size_max: int) -> bytes:
+    """At most one byte more than allowed: a small body may be made to unpack to gigabytes."""
+    unpacker = zlib.decompressobj(wbits=_GZIP_BITS)
+    try:
+        plain = unpacker.decompress(body, size_max + 1)
+    except zlib.error as error:
+        raise Refused(
+            Code.MESSAGE_CORRUPTED, f"body: expected gzip as announced, found: {error}"
+        ) from error
+    if len(plain) <= size_max and not unpacker.eof:
+        raise Refused(Code.MESSAGE_CORRUPTED, "body: expected whole gzip data, found a part")
+    return plain
+
+
+def _user_properties(message: Any) -> dict[str, str]:
+    properties = dict(message.user_properties)
+    size = sum(len(name) + len(value) for name, value in properties.items())
+    if len(properties) > USER_PROPERTY_COUNT_MAX or size > USER_PROPERTY_SIZE_MAX:
+        raise Refused(
+            Code.MESSAGE_PROPERTIES_TOO_LARGE,
+            f"properties: expected at most {USER_PROPERTY_COUNT_MAX} with "
+            f"{USER_PROPERTY_SIZE_MAX} characters, found {len(properties)} with {size}",
+        )
+    for name, value in properties.items():
+        if name in RESERVED or not name.strip() or _CONTROL.search(name) or _CONTROL.search(value):
+            raise Refused(
+                Code.ILLEGAL_MESSAGE_PROPERTY_KEY,
+                f"property {name[:80]!r}: expected a name that is not reserved, and no control "
+                "characters",
+            )
+    return properties
+
+
+def _add_tag_and_keys(system: Any, properties: dict[str, str]) -> None:
+    if system.HasField("tag") and system.tag:
+        tag = system.tag
+        if not tag.strip() or "|" in tag or _CONTROL.search(tag):
+            raise Refused(
+                Code.ILLEGAL_MESSAGE_TAG,
+                f"tag: expected text without | and control characters, found {tag[:80]!r}",
+            )
+        properties["TAGS"] = tag
+    for key in system.keys:
+        if not key.strip() or _CONTROL.search(key):
+            raise Refused(
+                Code.ILLEGAL_MESSAGE_KEY,
+                f"key: expected text without control characters, found {key[:80]!r}",
+            )
+    if len(system.keys) > KEY_COUNT_MAX:
+        raise Refused(
+            Code.ILLEGAL_MESSAGE_KEY,
+            f"keys: expected at most {KEY_COUNT_MAX}, found {len(system.keys)}",
+        )
+    if system.keys:
+        properties["KEYS"] = " ".join(system.keys)
+
+
+def _message_group(name: str) -> str:
+    if not name.strip() or len(name) > MESSAGE_GROUP_SIZE_MAX or _CONTROL.search(name):
+        raise Refused(
+            Code.ILLEGAL_MESSAGE_GROUP,
+            f"message group: expected 1 to {MESSAGE_GROUP_SIZE_MAX} characters, "
+            f"found {name[:80]!r}",
+        )
+    return name
+
+
+# Towards clients
+
+
+def proto_of(held: Held, *, topic: Any, invisible_ms: int, due_ms: int | None) -> Any:
+    """A received message.
+
+    Args:
+        topic: the topic as the client named it.
+    """
+    message = plain_proto(held.record, held.properties, topic=topic, due_ms=due_ms)
+    system = message.system_properties
+    system.receipt_handle = held.receipt
+    system.delivery_attempt = held.attempt + held.record.reconsume_times
+    set_time(system.invisible_duration, invisible_ms)
+    return message
+
+
+def plain_proto(
+    record: Record, properties: dict[str, str], *, topic: Any, due_ms: int | None
+) -> Any:
+    """A message without a receipt."""
+    body = body_of(record)
+    message = _Message(body=body)
+    message.topic.CopyFrom(topic)
+    for name, value in properties.items():
+        if name not in RESERVED:
+            message.user_properties[_text(name)] = _text(value)
+    system = message.system_properties
+    system.message_id = _text(properties.get("UNIQ_KEY", ""))
+    # Every client computes this one alike; of the others each has its own idea.
+    system.body_digest.type = ENUMS["DigestType"]["MD5"]
+    system.body_digest.checksum = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
+    system.body_encoding = ENUMS["Encoding"]["IDENTITY"]
+    system.message_type = type_of(properties)
+    set_time(system.born_timestamp, record.born_ms)
+    system.born_host = _text(properties.get("__BORNHOST") or format_host(record.born_host))
+    set_time(system.store_timestamp, record.store_ms)
+    system.store_host = format_host(record.store_host)
+    system.queue_id = record.queue_id
+    system.queue_offset = record.queue_offset
+    if due_ms is not None:
+        set_time(system.delivery_timestamp, due_ms)
+    if "TAGS" in properties:
+        system.tag = _text(properties["TAGS"])
+    system.keys.extend(_text(key) for key in properties.get("KEYS", "").split())
+    if "__SHARDINGKEY" in properties:
+        system.message_group = _text(properties["__SHARDINGKEY"])
+    if "TRACE_CONTEXT" in properties:
+        system.trace_context = _text(properties["TRACE_CONTEXT"])
+    if "DLQ_ORIGIN_TOPIC" in properties:
+        system.dead_letter_queue.topic = _text(properties["DLQ_ORIGIN_TOPIC"])
+        system.dead_letter_queue.message_id = _text(properties.get("DLQ_ORIGIN_MESSAGE_ID", ""))
+    return message
+
+
+def body_of(record: Record) -> bytes:
+    """The body as it is meant: remoting producers send large ones compressed with zlib."""
+    if not record.sys_flag & SYS_COMPRESSED:
+        return record.body
+    try:
+        return zlib.decompress(record.body)
+    except zlib.error:
+        return record.body  # another method, or not compressed at all: as it came
+
+
+def set_time(field: Any, milliseconds: int) -> None:
+    """Set a `Timestamp` or a `Duration`."""
+    field.seconds, rest = divmod(milliseconds, 1_000)
+    field.nanos = rest * 1_000_000
+
+
+def is_internal_topic(topic: str) -> bool:
+    """Does the broker make this topic for a group?"""
+    return topic.startswith((RETRY_PREFIX, DEAD_PREFIX))
+
+
+def _text(value: str) -> str:
+    """Text that protobuf takes: bytes that were no UTF-8 are shown as such."""
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

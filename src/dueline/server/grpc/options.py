@@ -1,0 +1,43 @@
+"""What operators may choose about the gRPC port, and the bounds that nobody needs to choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["BACKOFF_MS", "GrpcOptions"]
+
+BACKOFF_MS: Final = tuple(
+    seconds * 1_000
+    for seconds in (
+        *(1, 5, 10, 30, 60, 120, 180, 240, 300, 360),
+        *(420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200),
+    )
+)
+"""How long a refused message stays away, by attempt; the last one counts for all further ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcOptions:
+    """The port's settings."""
+
+    address: str = "127.0.0.1:8081"
+    tls: str = "auto"
+    """`auto`: TLS and plain text on one port. `on`: only TLS. `off`: only plain text."""
+    certificate: str | None = None
+    private_key: str | None = None
+    attempt_count_max: int | None = None
+    """None: a group's own (16 retries by default) and the first attempt."""
+    invisible_ms_min: int = 10_000
+    invisible_ms_max: int = 12 * 3_600_000
+    polling_ms_default: int = 20_000
+    polling_ms_max: int = 60_000
+    receive_count_max: int = 32
+    send_count_max: int = 1_024
+    call_count_max: int = 20_000
+    poll_count_max: int = 10_000
+    request_size_max: int = 16 << 20
+    client_count_max: int = 100_000
+    backoff_ms: tuple[int, ...] = BACKOFF_MS
+    gone_after_ms: int = 5_000
+    """A client whose stream ended and did not come back within this time has gone."""

@@ -1,0 +1,106 @@
+"""What the methods share: the broker's parts, the clients, and ways to wait without blocking.
+
+The event loop never blocks: reads of the store run in a small pool of threads (`off_loop`), writes
+are handed over and answered by a callback (`sent`, `finished`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dueline.engine import Results
+from dueline.errors import BrokerError
+from dueline.message import Message
+from dueline.messaging import Messaging
+from dueline.messaging.pop import Pop
+from dueline.server.grpc.clients import Clients
+from dueline.server.grpc.codes import Code, Refused
+from dueline.server.grpc.options import GrpcOptions
+from dueline.store import PutResult
+
+__all__ = ["Parts"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything a method needs."""
+
+    messaging: Messaging
+    pop: Pop
+    clients: Clients
+    options: GrpcOptions
+    executor: Executor
+    peers: Callable[[str], bytes]
+    """The host behind a gRPC peer's name, packed."""
+
+    @property
+    def engine(self) -> Any:
+        return self.messaging.engine
+
+    def now_ms(self) -> int:
+        return self.messaging.clock.now_ms()
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Run something that may wait for the disk."""
+        return await asyncio.get_running_loop().run_in_executor(self.executor, work)
+
+    async def saved(self) -> None:
+        """New topics are on disk before anybody is told about them."""
+        if not self.messaging.topics.is_saved:
+            await self.off_loop(self.messaging.save)
+
+    async def sent(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
+        """Store messages; an answer for each when they are on disk."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Results] = loop.create_future()
+
+        def done(results: Results | BaseException) -> None:
+            loop.call_soon_threadsafe(_resolve, answer, results)
+
+        self.messaging.engine.send(messages, done)
+        return await answer
+
+    async def finished(self, group: str, topic: str, receipt: str) -> None:
+        """Acknowledge by receipt; returns when it is on disk."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[None] = loop.create_future()
+
+        def done(error: BaseException | None) -> None:
+            loop.call_soon_threadsafe(_resolve, answer, error)
+
+        self.pop.finish(group, topic, receipt, done)
+        await answer
+
+    def attempt_max(self, group: str) -> int:
+        """How often a message is handed to a group before it counts as dead."""
+        if self.options.attempt_count_max is not None:
+            return self.options.attempt_count_max
+        retries = self.messaging.group_table.find(group).retry_max_times
+        return (16 if retries < 0 else retries) + 1
+
+
+def client_id_of(context: Any) -> str:
+    """Who calls.
+
+    Raises:
+        Refused: the call does not say.
+    """
+    for name, value in context.invocation_metadata() or ():
+        if name == "x-mq-client-id" and value:
+            return str(value)
+    raise Refused(Code.CLIENT_ID_REQUIRED, "metadata: expected x-mq-client-id, found none")
+
+
+def _resolve(answer: asyncio.Future[Any], result: Any) -> None:
+    if answer.done():  # the caller has gone
+        return
+    if isinstance(result, BaseException):
+        answer.set_exception(result)
+    else:
+        answer.set_result(result)

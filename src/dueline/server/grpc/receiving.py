@@ -1,0 +1,343 @@
+"""The methods of consumers: receive, acknowledge, keep longer, put to the dead letters.
+
+A receive that finds nothing waits: for the topic to grow, for a held message to become visible
+again, or for the caller's patience to end. Whoever is cancelled after messages were taken for it
+gives them back, so they do not lie idle for their invisible duration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dueline.errors import BrokerError, LimitExceeded
+from dueline.message import Message
+from dueline.messaging.filters import SQL92, TAG, Filter, filter_of
+from dueline.messaging.names import dead_topic
+from dueline.messaging.pop import Held, Holding, Received
+from dueline.messaging.retries import dead_letter
+from dueline.server.grpc.codes import Code, Refused, ok, status
+from dueline.server.grpc.convert import name_of, proto_of, set_time
+from dueline.server.grpc.parts import Parts, client_id_of
+from dueline.server.grpc.routes import Routes, topic_of
+from dueline.server.grpc.schema import ENUMS
+from dueline.server.grpc.stubs import message_class
+
+__all__ = ["Receiving"]
+
+RENEWED_INVISIBLE_MS: Final = 60_000
+REFUSED_MS_MIN: Final = 1_000
+POLLING_MARGIN_S: Final = 0.5
+"""An answer must be there before the caller's deadline is over."""
+
+_READ: Final = 4
+_ACK_COUNT_MAX: Final = 1_024
+
+_Received: Final = message_class("ReceiveMessageResponse")
+_Ack: Final = message_class("AckMessageResponse")
+_Changed: Final = message_class("ChangeInvisibleDurationResponse")
+_Forwarded: Final = message_class("ForwardMessageToDeadLetterQueueResponse")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """A request to receive, understood and checked."""
+
+    group: str
+    topic: str
+    queue_ids: list[int]
+    count_max: int
+    wanted: Filter
+    holding: Holding
+    polling_s: float
+
+
+class Receiving:
+    """The methods of consumers."""
+
+    def __init__(self, parts: Parts, routes: Routes) -> None:
+        self._parts = parts
+        self._routes = routes
+        self._poll_count = 0
+
+    # Receiving
+
+    async def receive_message(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            wish = await self._understand(request, context)
+            messages = await self._receive(wish)
+        except BrokerError as error:
+            yield _Received(status=status(error))
+            return
+        if not messages:
+            yield _Received(status=_nothing())
+            return
+        try:
+            yield _Received(status=ok())
+            for held in messages:
+                yield _Received(
+                    message=proto_of(
+                        held,
+                        topic=request.message_queue.topic,
+                        invisible_ms=wish.holding.invisible_ms,
+                        due_ms=_due_ms(held),
+                    )
+                )
+            last = _Received()
+            set_time(last.delivery_timestamp, self._parts.now_ms())
+            yield last
+        except (asyncio.CancelledError, GeneratorExit):
+            self._give_back(wish, messages)
+            raise
+
+    async def _understand(self, request: Any, context: Any) -> _Wish:
+        owner = client_id_of(context)
+        group = name_of(request.group)
+        self._parts.messaging.group_table.find(group)
+        topic = topic_of(request.message_queue.topic)
+        config = await self._routes.find(topic)
+        if not config.perm & _READ:
+            raise Refused(Code.FORBIDDEN, f"topic {topic}: expected one that may be read")
+        if request.batch_size < 1:
+            raise Refused(
+                Code.BAD_REQUEST, f"batch size: expected 1 or more, found {request.batch_size}"
+            )
+        return _Wish(
+            group=group,
+            topic=topic,
+            queue_ids=list(range(config.read_queue_nums)),
+            count_max=min(request.batch_size, self._parts.options.receive_count_max),
+            wanted=_filter(request.filter_expression),
+            holding=self._holding(request, owner, group),
+            polling_s=self._polling_s(request, context),
+        )
+
+    def _holding(self, request: Any, owner: str, group: str) -> Holding:
+        attempt_max = self._parts.attempt_max(group)
+        if request.auto_renew:
+            return Holding(
+                invisible_ms=RENEWED_INVISIBLE_MS, owner=owner, renew=True, attempt_max=attempt_max
+            )
+        options = self._parts.options
+        invisible_ms = request.invisible_duration.ToMilliseconds()
+        if not options.invisible_ms_min <= invisible_ms <= options.invisible_ms_max:
+            raise Refused(
+                Code.ILLEGAL_INVISIBLE_TIME,
+                f"invisible duration: expected {options.invisible_ms_min} to "
+                f"{options.invisible_ms_max} ms, found {invisible_ms}",
+            )
+        return Holding(invisible_ms=invisible_ms, owner=owner, attempt_max=attempt_max)
+
+    def _polling_s(self, request: Any, context: Any) -> float:
+        options = self._parts.options
+        polling_ms = options.polling_ms_default
+        if request.HasField("long_polling_timeout"):
+            polling_ms = request.long_polling_timeout.ToMilliseconds()
+        if not 0 <= polling_ms <= options.polling_ms_max:
+            raise Refused(
+                Code.ILLEGAL_POLLING_TIME,
+                f"long polling: expected 0 to {options.polling_ms_max} ms, found {polling_ms}",
+            )
+        left_s = context.time_remaining()
+        if left_s is None:
+            return polling_ms / 1_000
+        return float(max(min(polling_ms / 1_000, left_s - POLLING_MARGIN_S), 0))
+
+    async def _receive(self, wish: _Wish) -> list[Held]:
+        """Messages, or none if there are none for as long as the caller waits."""
+        messages = await self._take(wish)
+        if messages or wish.polling_s <= 0:
+            return messages
+        if self._poll_count >= self._parts.options.poll_count_max:
+            raise LimitExceeded(
+                f"waiting consumers: expected at most {self._parts.options.poll_count_max}, "
+                "found as many; receive again later",
+                limit=self._parts.options.poll_count_max,
+                found=self._poll_count + 1,
+            )
+        self._poll_count += 1
+        try:
+            return await self._poll(wish)
+        finally:
+            self._poll_count -= 1
+
+    async def _poll(self, wish: _Wish) -> list[Held]:
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + wish.polling_s
+        news = asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(news.set)
+
+        unwatch = self._parts.pop.watch(wish.group, wish.topic, wake)
+        watch = self._parts.engine.watch(wish.topic, None, wake)
+        try:
+            while True:
+                # Looked at after the watch was set: what comes later wakes us.
+                messages = await self._take(wish)
+                left_s = end_s - loop.time()
+                if messages or left_s <= 0 or not self._parts.engine.is_accepting:
+                    return messages
+                try:
+                    async with asyncio.timeout(min(left_s, self._visible_in_s(wish))):
+                        await news.wait()
+                except TimeoutError:
+                    continue
+                news.clear()
+                watch = self._parts.engine.watch(wish.topic, None, wake)
+        finally:
+            unwatch()
+            watch.cancel()
+
+    def _visible_in_s(self, wish: _Wish) -> float:
+        """How long until a held message may be received again."""
+        next_ms = self._parts.pop.next_visible_ms(wish.group, wish.topic)
+        if next_ms is None:
+            return 3_600.0
+        return max(next_ms - self._parts.now_ms(), 1) / 1_000
+
+    async def _take(self, wish: _Wish) -> list[Held]:
+        def work() -> Received:
+            return self._parts.pop.receive(
+                wish.group,
+                wish.topic,
+                wish.queue_ids,
+                count_max=wish.count_max,
+                holding=wish.holding,
+                wanted=wish.wanted,
+            )
+
+        taking = self._parts.executor.submit(work)
+        try:
+            received = await asyncio.wrap_future(taking)
+        except asyncio.CancelledError:
+            taking.add_done_callback(lambda future: self._return_taken(wish, future))
+            raise
+        for dead in received.dead:
+            await self._bury(wish.group, wish.topic, dead)
+        return received.messages
+
+    def _return_taken(self, wish: _Wish, taking: Future[Received]) -> None:
+        if not taking.cancelled() and taking.exception() is None:
+            self._give_back(wish, taking.result().messages)
+
+    def _give_back(self, wish: _Wish, messages: list[Held]) -> None:
+        self._parts.pop.give_back(wish.group, wish.topic, [held.receipt for held in messages])
+
+    # Dead letters
+
+    async def _bury(self, group: str, topic: str, held: Held) -> None:
+        """Put a message to the dead letters, then acknowledge it: twice there is better than
+        nowhere."""
+        record = held.record
+        letter = dead_letter(
+            Message(
+                topic=topic,
+                body=record.body,
+                properties=held.properties,
+                flag=record.flag,
+                sys_flag=record.sys_flag,
+                born_ms=record.born_ms,
+                born_host=record.born_host,
+                reconsume_times=record.reconsume_times + held.attempt,
+            ),
+            group,
+            origin_topic=topic,
+            origin_id=held.properties.get("UNIQ_KEY"),
+        )
+        self._parts.messaging.topics.ensure(dead_topic(group), queue_count=1)
+        await self._parts.saved()
+        (result,) = await self._parts.sent([letter])
+        if isinstance(result, BrokerError):
+            raise result
+        await self._parts.finished(group, topic, held.receipt)
+
+    async def forward_message_to_dead_letter_queue(self, request: Any, context: Any) -> Any:
+        group, topic = name_of(request.group), topic_of(request.topic)
+        held = await self._parts.off_loop(
+            lambda: self._parts.pop.peek(group, topic, request.receipt_handle)
+        )
+        await self._bury(group, topic, held)
+        return _Forwarded(status=ok())
+
+    # Receipts
+
+    async def ack_message(self, request: Any, context: Any) -> Any:
+        group, topic = name_of(request.group), topic_of(request.topic)
+        if not 1 <= len(request.entries) <= _ACK_COUNT_MAX:
+            raise Refused(
+                Code.BAD_REQUEST,
+                f"entries: expected 1 to {_ACK_COUNT_MAX}, found {len(request.entries)}",
+            )
+        outcomes = await asyncio.gather(
+            *(self._parts.finished(group, topic, each.receipt_handle) for each in request.entries),
+            return_exceptions=True,
+        )
+        answer = _Ack()
+        for entry, outcome in zip(request.entries, outcomes, strict=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, BrokerError):
+                raise outcome
+            answer.entries.add(
+                message_id=entry.message_id,
+                receipt_handle=entry.receipt_handle,
+                status=ok() if outcome is None else status(outcome),
+            )
+        codes = {entry.status.code for entry in answer.entries}
+        if len(codes) == 1:
+            answer.status.CopyFrom(answer.entries[0].status)
+        else:
+            answer.status.code = Code.MULTIPLE_RESULTS
+        return answer
+
+    async def change_invisible_duration(self, request: Any, context: Any) -> Any:
+        """Clients take over the handle of the answer even with an error: there is always one."""
+        answer = _Changed(receipt_handle=request.receipt_handle)
+        try:
+            answer.receipt_handle = self._change(request, client_id_of(context))
+            answer.status.CopyFrom(ok())
+        except BrokerError as error:
+            answer.status.CopyFrom(status(error))
+        return answer
+
+    def _change(self, request: Any, client_id: str) -> str:
+        group, topic = name_of(request.group), topic_of(request.topic)
+        invisible_ms = int(request.invisible_duration.ToMilliseconds())
+        if not 0 <= invisible_ms <= self._parts.options.invisible_ms_max:
+            raise Refused(
+                Code.ILLEGAL_INVISIBLE_TIME,
+                f"invisible duration: expected 0 to {self._parts.options.invisible_ms_max} ms, "
+                f"found {invisible_ms}",
+            )
+        backoff_ms = self._parts.options.backoff_ms
+
+        def duration_ms(attempt: int) -> int:
+            # A push consumer that refuses a message for less than a second has misread the
+            # backoff it was told; it would get the message again and again without a pause.
+            if invisible_ms >= REFUSED_MS_MIN or not self._parts.clients.is_push_consumer(
+                client_id
+            ):
+                return invisible_ms
+            return backoff_ms[min(max(attempt, 1), len(backoff_ms)) - 1]
+
+        return self._parts.pop.change(group, topic, request.receipt_handle, duration_ms)
+
+
+def _filter(expression: Any) -> Filter:
+    kind = SQL92 if expression.type == ENUMS["FilterType"]["SQL"] else TAG
+    return filter_of(expression.expression, kind)
+
+
+def _nothing() -> Any:
+    return status(Refused(Code.MESSAGE_NOT_FOUND, "no message came while the receiver waited"))
+
+
+def _due_ms(held: Held) -> int | None:
+    """When a delayed message was due, as its properties or its record say."""
+    for name in ("TIMER_OUT_MS", "TIMER_DELIVER_MS"):
+        text = held.properties.get(name, "")
+        if text.isdigit() and len(text) < 16:
+            return int(text)
+    return held.record.store_ms if held.record.seq is not None else None

@@ -1,0 +1,44 @@
+"""The thread that writes receipts: acknowledgements that wait together go to disk together.
+
+While one group of them is on its way to the disk the next one gathers, as with messages (see
+`writer`). It sleeps when there is nothing to write.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from dueline.messaging.pop import Pop
+from dueline.server.threads import OnFailure, start_thread
+
+__all__ = ["ReceiptWriter"]
+
+
+class ReceiptWriter:
+    """Flushes a `Pop`, and closes it in the end."""
+
+    def __init__(self, pop: Pop, *, on_failure: OnFailure) -> None:
+        self._pop = pop
+        self._on_failure = on_failure
+        self._news = threading.Event()
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._pop.on_gathered(self._news.set)
+        self._thread = start_thread("receipts", self._run, on_failure=self._on_failure)
+
+    def stop(self) -> None:
+        """Write what has gathered; nothing is taken afterwards."""
+        self._is_stopping = True
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._pop.close()
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            self._news.wait()
+            # Cleared before it is written: what gathers meanwhile sets it again.
+            self._news.clear()
+            self._pop.flush()

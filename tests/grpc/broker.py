@@ -1,0 +1,147 @@
+"""A whole broker with a gRPC port and a stand-in for Spark, in a thread or as a program.
+
+    python -m tests.grpc.broker FOLDER [--port N] [--attempts N] …
+
+As a program it prints one JSON line when it serves and stops when its input ends, so that a test
+can kill it and start another on the same folder. The stand-in carries due messages over with the
+same functions that Spark's tasks call, in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dueline.clock import Clock
+from dueline.consumer_offsets import ConsumerOffsets
+from dueline.engine import Engine
+from dueline.messaging import Messaging, MessagingOptions
+from dueline.messaging.pop import Pop
+from dueline.messaging.transactions import TransactionOptions
+from dueline.server.grpc.options import GrpcOptions
+from dueline.server.grpc.server import GrpcServer
+from dueline.server.receipts import ReceiptWriter
+from dueline.server.ticker import GateTicker
+from dueline.server.writer import Writer
+from dueline.store import CORNER_START, Files, Store, StoreOptions
+from dueline.store.restore import carry
+
+SMALL = StoreOptions(commit_segment_size_bytes=64 << 20, delay_segment_size_bytes=64 << 20)
+
+
+class TestBroker:
+    """Everything between the port and the disk."""
+
+    __test__ = False
+
+    def __init__(
+        self, folder: Path, options: GrpcOptions, *, transactions: TransactionOptions | None = None
+    ) -> None:
+        self.failures: list[BaseException] = []
+        self.store = Store.open(folder / "store", SMALL, clock=Clock())
+        self.writer = Writer(
+            self.store.put_all,
+            count_max=20_000,
+            size_bytes_max=1 << 28,
+            on_failure=self.failures.append,
+        )
+        self.engine = Engine(self.store, submit=self.writer.submit)
+        offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
+        self.messaging = Messaging(
+            self.engine,
+            offsets,
+            options=MessagingOptions(transactions=transactions or TransactionOptions()),
+        )
+        self.pop = Pop(
+            folder / "receipts" / "receipts.log",
+            files=Files(),
+            store=self.store,
+            clock=self.store.clock,
+            offsets=offsets,
+        )
+        self.receipts = ReceiptWriter(self.pop, on_failure=self.failures.append)
+        self.ticker = GateTicker(self.store, self.store.clock, on_failure=self.failures.append)
+        self.server = GrpcServer(
+            self.messaging,
+            self.pop,
+            options,
+            folder=folder / "tls",
+            on_failure=self.failures.append,
+        )
+        self._stopping = threading.Event()
+        self._carrier = threading.Thread(target=self._carry, daemon=True)
+        self._parts = (self.writer, self.receipts, self.ticker, self.server)
+
+    def __enter__(self) -> Self:
+        for part in self._parts:
+            part.start()
+        self._carrier.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.engine.refuse()
+        self._stopping.set()
+        self._carrier.join()
+        for part in (self.server, self.writer, self.receipts, self.ticker):
+            part.stop()
+        self.store.close()
+        assert not self.failures, self.failures
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self.server.port}"
+
+    def _carry(self) -> None:
+        """What Spark does, every few milliseconds."""
+        while not self._stopping.wait(0.02):
+            until_ms = self.store.clock.now_ms() + 2_000
+            corner = self.store.next_corner(
+                until_ms=until_ms, row_count_max=10_000, start=CORNER_START
+            )
+            window = self.store.window(corner)
+            if len(window):
+                self.store.deliver([carry(self.store.read_window(window))])
+                self.ticker.wake()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--attempts", type=int)
+    parser.add_argument("--invisible-min", type=int, default=500)
+    parser.add_argument("--ask-first", type=int, default=2_000)
+    parser.add_argument("--tls", default="auto")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    options = GrpcOptions(
+        address=f"127.0.0.1:{arguments.port}",
+        attempt_count_max=arguments.attempts,
+        invisible_ms_min=arguments.invisible_min,
+        tls=arguments.tls,
+    )
+    transactions = TransactionOptions(first_ask_ms=arguments.ask_first, ask_interval_ms=5_000)
+    with TestBroker(arguments.folder, options, transactions=transactions) as broker:
+        _say(event="ready", port=broker.server.port)
+        sys.stdin.read()
+    _say(event="stopped")
+
+
+def _say(**event: Any) -> None:
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
