@@ -1,0 +1,126 @@
+"""A broker for tests: store, threads and remoting ports in this process, delivery without Spark.
+
+The same parts as in `dueline serve`, except that due messages are carried over by a thread here
+instead of by the pipeline: one window each few milliseconds, by the store's own short way.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.interop.waiting import free_ports
+
+from dueline.clock import Clock
+from dueline.consumer_offsets import ConsumerOffsets
+from dueline.engine import Engine
+from dueline.messaging import Messaging, MessagingOptions
+from dueline.metered import MeteredStore
+from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.service import RemotingOptions, RemotingService
+from dueline.server.threads import start_thread
+from dueline.server.ticker import GateTicker
+from dueline.server.writer import Writer
+from dueline.store import Files, StoreOptions, restore
+
+AHEAD_MS: Final = 1_000
+TURN_S: Final = 0.05
+ROW_COUNT_MAX: Final = 10_000
+
+SMALL: Final = StoreOptions(
+    commit_segment_size_bytes=8 << 20,
+    delay_segment_size_bytes=8 << 20,
+    queue_file_units=1_000,
+    levels="1s 2s 3s 4s 5s 6s 7s 8s 9s 10s 11s 12s 13s 14s 15s 16s 1h 2h",
+)
+
+
+class Broker:
+    """A running broker with its ports."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        options: StoreOptions = SMALL,
+        messaging: MessagingOptions | None = None,
+        limits: Limits | None = None,
+        queue_count_max: int = 20_000,
+    ) -> None:
+        self.failures: list[BaseException] = []
+        self.clock = Clock()
+        # A message's id has the broker's address in it, so ports are chosen before the store opens.
+        name_server_port, broker_port = free_ports(2)
+        options = replace(options, port=broker_port)
+        self.store = MeteredStore.open(folder / "store", options, clock=self.clock, files=Files())
+        self.offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
+        self._writer = Writer(
+            self.store.put_all,
+            count_max=queue_count_max,
+            size_bytes_max=256 << 20,
+            on_failure=self.failures.append,
+        )
+        self.engine = Engine(self.store, submit=self._writer.submit)
+        self._ticker = GateTicker(self.store, self.clock, on_failure=self.failures.append)
+        self.store.on_gate = self._ticker.wake
+        self.messaging = Messaging(self.engine, self.offsets, options=messaging)
+        self.service = RemotingService(
+            self.messaging,
+            RemotingOptions(
+                name_server=("127.0.0.1", name_server_port),
+                broker=("127.0.0.1", broker_port),
+                limits=limits or Limits(),
+            ),
+            on_failure=self.failures.append,
+        )
+        self._stopping = threading.Event()
+        self._writer.start()
+        self._ticker.start()
+        self.service.start()
+        self._carrier = start_thread("carrier", self._carry, on_failure=self.failures.append)
+
+    @property
+    def name_server(self) -> str:
+        return f"127.0.0.1:{self.service.name_server_port}"
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.service.broker_port}"
+
+    def _carry(self) -> None:
+        while not self._stopping.wait(TURN_S):
+            self.carry_over(ahead_ms=AHEAD_MS)
+
+    def carry_over(self, *, ahead_ms: int) -> None:
+        """Deliver what is due until `ahead_ms` from now, as the pipeline would."""
+        until_ms = self.clock.now_ms() + ahead_ms
+        corner = self.store.next_corner(until_ms=until_ms, row_count_max=ROW_COUNT_MAX)
+        window = self.store.window(corner)
+        if len(window):
+            self.store.deliver([restore.deliveries(self.store.read_window(window))])
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._carrier.join()
+        self.engine.refuse()
+        self._writer.stop()
+        self.service.stop()
+        self._ticker.stop()
+        self.offsets.save()
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        if error is None:
+            assert self.failures == []

@@ -1,0 +1,54 @@
+"""Tag expressions choose by hash first and by the tag itself where it matters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dueline.errors import InvalidRequest
+from dueline.messaging.filters import EVERYTHING, filter_of
+
+# Java's String.hashCode of these, from a Java shell.
+TAG_A, TAG_B = 2598919, 2598920
+
+
+@pytest.mark.parametrize("expression", ["*", "", " * "])
+def test_star_and_nothing_mean_everything(expression: str) -> None:
+    assert filter_of(expression) is EVERYTHING
+
+
+def test_tags_are_chosen_by_their_hash() -> None:
+    accept = filter_of(" TagA||TagC ").accept
+    assert accept is not None
+
+    chosen = accept(np.array([TAG_A, TAG_B, 0, -1], dtype=np.int64))
+
+    assert chosen.tolist() == [True, False, False, False]
+
+
+def test_equal_hashes_are_told_apart_by_the_tag() -> None:
+    # "Aa" and "BB" have one hash in Java: the usual example.
+    found = filter_of("Aa")
+    assert found.accept is not None
+    assert found.matches is not None
+
+    assert found.accept(np.array([2112], dtype=np.int64)).tolist() == [True]
+    assert found.matches({"TAGS": "Aa"})
+    assert not found.matches({"TAGS": "BB"})
+
+
+def test_sql_needs_properties() -> None:
+    found = filter_of("a > 5", "SQL92")
+    assert found.matches is not None
+
+    assert found.needs_properties
+    assert found.accept is None
+    assert found.matches({"a": "6"})
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"), [("||", "TAG"), ("a >", "SQL92"), ("a", "CLASS"), ("x" * 70_000, "TAG")]
+)
+def test_bad_expressions_are_refused(expression: str, kind: str) -> None:
+    with pytest.raises(InvalidRequest, match="filter"):
+        filter_of(expression, kind)
