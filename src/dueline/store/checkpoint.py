@@ -24,12 +24,14 @@ class Checkpoint:
     """State of the derived data at one moment.
 
     `delay_position` / `commit_position`: records before it need not be read again. `commit_start`:
-    where the commit log began; queues were trimmed to it. `index_ms` and
+    where the commit log began; queues were trimmed to it. `commit_segments`: segments of the commit
+    log in which everything was visible at a time. `index_ms` and
     `commit_end`: records before commit_end that were visible by index_ms are in the consume queues.
     """
 
     delay_position: int = 0
     commit_position: int = 0
+    commit_segments: dict[str, int] = field(default_factory=dict)
     commit_start: int = 0
     commit_end: int = 0
     index_ms: int = 0

@@ -111,8 +111,16 @@ class Core:
                 self.check_open()
             raise
 
-    def mark_closed(self) -> None:
+    def close(self) -> None:
+        """Refuse everything from now on and let go of the files."""
         self._is_closed = True
+        with self.commit_lock, self.delay_lock, self.lock:
+            self.commit.close()
+            self.delay.close()
+            self.queues.close()
+            self.timeline.close()
+            self.commit_keys.close()
+            self.delay_keys.close()
 
     @property
     def is_failed(self) -> bool:

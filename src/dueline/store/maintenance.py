@@ -3,7 +3,8 @@
 `checkpoint` seals what is in memory, syncs everything derived and then says so in one small file.
 It holds the locks only while it sets things aside. `retain` deletes what nobody needs:
 
-    commit log   segments older than `retention_ms`, and the oldest ones while the disk is too full
+    commit log   segments in which everything has been visible for `retention_ms`, and the oldest
+                 one while the disk is too full
     delay log    segments in which everything is done; a segment kept alive by a few long delays is
                  rewritten with gaps, its survivors at their old positions (so ids and origins hold)
 
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dueline.errors import NotFound, Unavailable
+from dueline.errors import Unavailable
 from dueline.store import checkpoint as checkpoints
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.core import Core
@@ -120,9 +121,11 @@ class Maintainer:
     def _draft(self) -> Checkpoint:
         core = self._core
         waiting = core.gate.position_min()
+        commit_position = core.commit.end if waiting is None else waiting
         return Checkpoint(
             delay_position=core.delay.end,
-            commit_position=core.commit.end if waiting is None else waiting,
+            commit_position=commit_position,
+            commit_segments=self._visible_segments(commit_position),
             commit_start=core.commit.start,
             commit_end=core.commit.end,
             commit_keys_end=core.commit.end,
@@ -185,11 +188,22 @@ class Maintainer:
         """Delete and compact what is no longer needed."""
         with self._mutex, self._closing_on_failure():
             commit_count = self._retain_commit()
-            delay_count = self._retain_delay()
-            compacted = self._compact_delay()
+            states = self._durable_states()
+            delay_count = self._retain_delay(states)
+            compacted = self._compact_delay(states)
         return Retained(
             commit_segments=commit_count, delay_segments=delay_count, compacted_segments=compacted
         )
+
+    def _durable_states(self) -> States:
+        """States that no power cut can take back: what is done then may be deleted."""
+        core = self._core
+        with core.commit_lock, core.delay_lock:
+            if not core.is_sync:
+                core.commit.sync()
+                core.delay.sync()
+            with core.lock:
+                return core.timeline.states.copy()
 
     def _retain_commit(self) -> int:
         core = self._core
@@ -202,10 +216,10 @@ class Maintainer:
         ]
         full = core.files.disk_used_ratio(core.path) > core.options.disk_used_ratio_max
         for number, base in enumerate(bases):
-            end = base + core.commit.segment_size_bytes
-            if self._first_store_ms(end) > limit and not (full and number == 0):
+            visible_ms = self._last.commit_segments.get(str(base), 1 << 62)
+            if visible_ms > limit and not (full and number == 0):
                 break
-            keep_from = end
+            keep_from = base + core.commit.segment_size_bytes
         if keep_from == core.commit.start:
             return 0
         with core.commit_lock, core.lock:
@@ -215,24 +229,26 @@ class Maintainer:
             self._unused += core.commit_keys.drop_before(core.commit.start)
         return len(dropped)
 
-    def _first_store_ms(self, base: int) -> int:
-        """The store time of a segment's first record: nothing before it is younger."""
-        try:
-            head = self._core.commit.read(base, 76)
-        except NotFound:
-            return 1 << 62
-        at = 68 if int.from_bytes(head[36:40], "big") & 0x10 else 56
-        return int.from_bytes(head[at : at + 8], "big") or 1 << 62
+    def _visible_segments(self, commit_position: int) -> dict[str, int]:
+        """Segments in which everything is visible, each with a time by which it was.
 
-    def _retain_delay(self) -> int:
+        Store times do not tell: a segment may hold a delivery that became visible much later.
+        """
+        core = self._core
+        size = core.commit.segment_size_bytes
+        return {
+            str(base): self._last.commit_segments.get(str(base), core.index_ms)
+            for base in core.commit.bases
+            if base + size <= commit_position
+        }
+
+    def _retain_delay(self, states: States) -> int:
         core = self._core
         count = 0
         for base in self._closed_delay_segments():
             first, end = core.segments.get(base, [0, 0])
             with core.delay_lock, core.lock:
-                if core.timeline.states.pending_count(first, end) or core.gate.holds_any(
-                    first, end
-                ):
+                if states.pending_count(first, end) or core.gate.holds_any(first, end):
                     continue
                 core.delay.drop_segment(base)
                 core.segments.pop(base, None)
@@ -245,7 +261,7 @@ class Maintainer:
         size = core.delay.segment_size_bytes
         return [base for base in core.delay.bases if base + size <= self._last.delay_position]
 
-    def _compact_delay(self) -> int:
+    def _compact_delay(self, states: States) -> int:
         """Rewrite segments of which only little is still pending."""
         core = self._core
         size = core.delay.segment_size_bytes
@@ -253,17 +269,22 @@ class Maintainer:
         for base in self._closed_delay_segments():
             first, end = core.segments.get(base, [0, 0])
             with core.lock:
-                live = core.timeline.states.pending_count(first, end)
+                live = states.pending_count(first, end)
                 if live == 0 or live > core.options.compact_live_ratio * (end - first):
                     continue
                 if core.gate.holds_any(first, end):
                     continue  # what waits at the gate can still be cancelled or rescheduled
-                units = core.timeline.pending_in(base, base + size)
+                units = core.timeline.pending_in(base, base + size, states)
+            if len(units) != live:
+                continue  # never delete what the runs do not account for
             path = core.delay.path_of(base)
             live_bytes = int(units.size.sum())
             if live_bytes + 4096 * len(units) >= core.files.disk_bytes(path):
                 continue  # survivors are spread too thinly: blocks would not become free
-            core.delay.replace_segment(base, self._gapped(base, size, units))
+            try:
+                core.delay.replace_segment(base, self._gapped(base, size, units))
+            except Unavailable:
+                break  # no room even for the survivors: try again when there is
             count += 1
         return count
 

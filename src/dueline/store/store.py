@@ -14,6 +14,8 @@ Every verb may be called from any thread. The store starts no threads of its own
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from dueline.clock import Clock
-from dueline.errors import BrokerError, InvalidRequest
+from dueline.errors import BrokerError, InvalidRequest, StoreClosed, Unavailable
 from dueline.message import SYS_COMMIT, Message, decode_properties
 from dueline.store import recovery
 from dueline.store.bulk import Bulk
@@ -44,6 +46,8 @@ from dueline.store.timeline import Window
 from dueline.store.writing import PutManyResult, PutResult, Putter
 
 __all__ = ["Store", "delay_log_reader"]
+
+_log = logging.getLogger(__name__)
 
 
 class Store:
@@ -80,32 +84,36 @@ class Store:
         root = Path(path)
         files.make_folder(root)
         lock = files.lock(root / "lock")
+        core = None
         try:
             core = Core(root, options, clock=clock or Clock(), files=files)
             _check_segments(core)
             report, start = recovery.recover(core)
             store = cls(core, lock, report)
             store._maintainer.adopt(start)
-            store._maintainer.checkpoint()
+            store._checkpoint_if_there_is_room()
         except BaseException:
+            if core is not None:
+                core.close()
             lock.release()
             raise
         return store
 
     def close(self) -> None:
         """Finish, make a checkpoint and let go of the files; a failed store is only let go."""
-        core = self._core
-        if not core.is_failed:
+        try:
+            if not self._core.is_failed:
+                self._checkpoint_if_there_is_room()
+        finally:
+            self._core.close()
+            self._folder_lock.release()
+
+    def _checkpoint_if_there_is_room(self) -> None:
+        """A checkpoint only makes the next start quick: a full disk must not be in the way."""
+        try:
             self._maintainer.checkpoint()
-        core.mark_closed()
-        with core.commit_lock, core.delay_lock, core.lock:
-            core.commit.close()
-            core.delay.close()
-            core.queues.close()
-            core.timeline.close()
-            core.commit_keys.close()
-            core.delay_keys.close()
-        self._folder_lock.release()
+        except Unavailable as error:
+            _log.warning("no checkpoint was made: %s", error)
 
     def __enter__(self) -> Self:
         return self
@@ -145,9 +153,13 @@ class Store:
         return result
 
     def _seal_if_full(self) -> None:
-        """The open run must not outgrow its bound, whether or not the owner maintains."""
+        """The open run must not outgrow its bound, whether or not the owner maintains.
+
+        The put before it is accepted, whatever becomes of this.
+        """
         if len(self._core.timeline.open) >= 2 * self._core.options.open_units_max:
-            self._maintainer.checkpoint()
+            with contextlib.suppress(StoreClosed):
+                self._checkpoint_if_there_is_room()
 
     # Reading
 

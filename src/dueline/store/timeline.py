@@ -250,13 +250,13 @@ class Timeline:
             if count
         }
 
-    def pending_in(self, position_start: int, position_end: int) -> Units:
+    def pending_in(self, position_start: int, position_end: int, states: States) -> Units:
         """Pending units whose records stand in a range of the delay log."""
         parts = []
         for run in self._all():
             covered = run.range
             if covered.position_start < position_end and covered.position_end > position_start:
-                for units in run.scan(self.states):
+                for units in run.scan(states):
                     inside = (units.position >= position_start) & (units.position < position_end)
                     parts.append(units.take(np.flatnonzero(inside)))
         return _merged([part for part in parts if len(part)])
