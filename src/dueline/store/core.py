@@ -111,9 +111,12 @@ class Core:
                 self.check_open()
             raise
 
+    def mark_closed(self) -> None:
+        self._is_closed = True
+
     def close(self) -> None:
         """Refuse everything from now on and let go of the files."""
-        self._is_closed = True
+        self.mark_closed()
         with self.commit_lock, self.delay_lock, self.lock:
             self.commit.close()
             self.delay.close()
