@@ -6,6 +6,7 @@ import argparse
 import base64
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from time import monotonic
 
 from dueline.commands.connection import add_broker_argument, connect
@@ -24,7 +25,7 @@ from dueline.flight.control import (
 )
 from dueline.schedule import parse_duration_ms
 
-__all__ = ["Reader", "configure", "run"]
+__all__ = ["Arrival", "Reader", "configure", "run"]
 
 _PULL_COUNT = 256
 
@@ -65,12 +66,30 @@ def run(args: argparse.Namespace) -> int:
     seen_count = 0
     with connect(args) as client:
         reader = Reader(client, args.topic, start=args.start, group=args.group)
-        for messages, now_ms in reader.pulls(timeout_s=timeout_s, count_max=args.count):
-            for message in messages:
-                print(show(args.topic, message, now_ms), flush=True)
-            seen_count += len(messages)
+        for arrivals in reader.pulls(timeout_s=timeout_s, count_max=args.count):
+            for arrival in arrivals:
+                print(show(args.topic, arrival), flush=True)
+            seen_count += len(arrivals)
             reader.acknowledge()
     return 0 if args.count is None or seen_count == args.count else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """A message and when it came: when we saw it, or before, if it was there when we began."""
+
+    message: PulledMessage
+    came_ms: int
+
+    @property
+    def late_ms(self) -> int | None:
+        """None for a message that was not delayed."""
+        due_ms = self.message.due_ms
+        return None if due_ms is None else self.came_ms - due_ms
+
+    @property
+    def body(self) -> str:
+        return base64.b64decode(self.message.body).decode("utf-8", "backslashreplace")
 
 
 class Reader:
@@ -83,12 +102,14 @@ class Reader:
         self._topic = topic
         self._group = group
         request = StartPositions(topic=topic, at=start, group=group)
-        self._offsets = client.ask(request, Positions).offsets
+        positions = client.ask(request, Positions)
+        self._offsets = positions.offsets
+        self._started_ms = positions.now_ms
 
     def pulls(
         self, *, timeout_s: float | None = None, count_max: int | None = None
-    ) -> Iterator[tuple[tuple[PulledMessage, ...], int]]:
-        """Messages as they come, with the broker's time; ends with the count or the time."""
+    ) -> Iterator[list[Arrival]]:
+        """Messages as they come, by the broker's clock; ends with the count or the time."""
         end_s = None if timeout_s is None else monotonic() + timeout_s
         seen_count = 0
         while count_max is None or seen_count < count_max:
@@ -104,7 +125,13 @@ class Reader:
             pulled = self._client.ask(request, Pulled)
             self._offsets = pulled.offsets
             seen_count += len(pulled.messages)
-            yield pulled.messages, pulled.now_ms
+            yield [
+                Arrival(message=message, came_ms=self._came_ms(message, pulled.now_ms))
+                for message in pulled.messages
+            ]
+
+    def _came_ms(self, message: PulledMessage, now_ms: int) -> int:
+        return now_ms if message.store_ms >= self._started_ms else message.store_ms
 
     def acknowledge(self) -> None:
         """Remember for the group how far it has come."""
@@ -113,33 +140,33 @@ class Reader:
             self._client.ask(request, Positions)
 
 
-def _as_line(topic: str, message: PulledMessage, now_ms: int) -> str:
-    if message.due_ms is None:
-        lateness = "not delayed"
-    else:
-        lateness = f"late by {show_span(now_ms - message.due_ms)}"
-    names = (("KEYS", "key"), ("TAGS", "tag"))
+def _as_line(topic: str, arrival: Arrival) -> str:
+    message, late_ms = arrival.message, arrival.late_ms
+    lateness = "not delayed" if late_ms is None else f"late by {show_span(late_ms)}"
+    names = {"KEYS": "key", "TAGS": "tag"}
     labels = [
-        f"{label}={message.properties[name]}" for name, label in names if name in message.properties
+        f"{label}={message.properties[name]}"
+        for name, label in names.items()
+        if name in message.properties
     ]
-    body = base64.b64decode(message.body).decode("utf-8", "backslashreplace")
     place = f"{topic}/{message.queue_id}@{message.offset}"
-    return "  ".join([show_clock(message.store_ms), place, lateness, *labels, body])
+    return "  ".join([show_clock(arrival.came_ms), place, lateness, *labels, arrival.body])
 
 
-def _as_json(topic: str, message: PulledMessage, now_ms: int) -> str:
+def _as_json(topic: str, arrival: Arrival) -> str:
+    message = arrival.message
     return json.dumps(
         {
             "topic": topic,
             "queue_id": message.queue_id,
             "offset": message.offset,
-            "body": base64.b64decode(message.body).decode("utf-8", "backslashreplace"),
+            "body": arrival.body,
             "properties": message.properties,
             "born_ms": message.born_ms,
             "visible_ms": message.store_ms,
             "due_ms": message.due_ms,
-            "seen_ms": now_ms,
-            "late_ms": None if message.due_ms is None else now_ms - message.due_ms,
+            "came_ms": arrival.came_ms,
+            "late_ms": arrival.late_ms,
         },
         ensure_ascii=False,
     )

@@ -103,6 +103,7 @@ class Positions(Value):
     """Offsets by queue id (a text, as JSON wants it); other queues are read from their start."""
 
     offsets: dict[str, int]
+    now_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class BrokerService(FlightService):
             start, end = self._engine.store.offset_range(request.topic, queue_id)
             default = start if request.at == "start" else end
             offsets[str(queue_id)] = known.get(queue_id, default)
-        return control.Positions(offsets=offsets)
+        return control.Positions(offsets=offsets, now_ms=self._engine.clock.now_ms())
 
     def _pull(self, request: control.Pull) -> control.Pulled:
         check_topic(request.topic)
@@ -206,7 +206,10 @@ class BrokerService(FlightService):
     def _acknowledge(self, request: control.Acknowledge) -> control.Positions:
         self._offsets.set(request.group, request.topic, _queue_offsets(request.offsets))
         known = self._offsets.get(request.group, request.topic)
-        return control.Positions(offsets={str(queue_id): at for queue_id, at in known.items()})
+        return control.Positions(
+            offsets={str(queue_id): at for queue_id, at in known.items()},
+            now_ms=self._engine.clock.now_ms(),
+        )
 
     # Delayed messages
 

@@ -1,0 +1,179 @@
+"""`dueline demo`: a broker, a producer and a consumer; watch delayed messages arrive.
+
+It starts `dueline serve` in a temporary folder and on a free port, waits until the pipeline is
+ready, sends a few hundred messages with all sorts of delays and prints them as they come. It ends
+by itself and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from dueline.commands.examples import show_examples
+from dueline.commands.tail import Arrival, Reader
+from dueline.commands.times import show_clock, show_span
+from dueline.errors import InvalidRequest, Unavailable
+from dueline.flight.control import ControlClient, Outgoing, Report, Reported, Send, Sent
+
+__all__ = ["configure", "run"]
+
+TOPIC: Final = "demo"
+DELAY_MS_MAX: Final = 40_000
+READY_S_MAX: Final = 75.0
+"""Starting Spark takes 6 s, and much more on a machine that is busy or slow."""
+
+_PATIENCE_MS: Final = 15_000
+_STOP_S_MAX: Final = 30
+_LEVELS_MS: Final = {1: 1_000, 2: 5_000, 3: 10_000, 4: 30_000}
+_SENT_AT_ONCE: Final = 100
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--count", type=int, default=300, metavar="N", help="messages (default: 300)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the delays (default: 1)")
+    parser.add_argument("--quiet", action="store_true", help="print the summary only")
+    show_examples(parser, "dueline demo\ndueline demo --count 2000 --quiet")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show it; 1 if a message was lost, early or came twice."""
+    if args.count < 1:
+        raise InvalidRequest(f"count: expected 1 or more, found {args.count}")
+    print("starting a broker in a temporary folder; Spark takes some seconds ...", flush=True)
+    with _broker() as address, ControlClient(address) as client:
+        _wait_until_ready(client)
+        reader = Reader(client, TOPIC, start="start")
+        due_ms = _send(client, args.count, random.Random(args.seed))
+        arrivals = _watch(reader, due_ms, is_quiet=args.quiet)
+    return _summarise(due_ms, arrivals)
+
+
+@contextmanager
+def _broker() -> Iterator[str]:
+    """A broker of our own, as `dueline serve` runs it; gives its address."""
+    folder = tempfile.mkdtemp(prefix="dueline-demo-")
+    command = [sys.executable, "-m", "dueline", "serve", "--tethered", "--data", folder]
+    process = subprocess.Popen(
+        [*command, "--flight", "127.0.0.1:0"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield _address_of(process, Path(folder))
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=_STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _address_of(process: subprocess.Popen[str], folder: Path) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        _, is_accepting, address = line.rstrip().partition("accepting on ")
+        if is_accepting:
+            return address
+    raise Unavailable(
+        f"the broker ended with status {process.wait()} before it was ready; see its log in "
+        f"{folder / 'broker.log'}"
+    )
+
+
+def _wait_until_ready(client: ControlClient) -> None:
+    """Until the pipeline asks for work; the first messages would only wait for it."""
+    start_s = monotonic()
+    while monotonic() - start_s < READY_S_MAX:
+        driver = client.ask(Report(), Reported).driver
+        if driver.status == "ready":
+            print(f"Spark is ready after {monotonic() - start_s:.1f} s", flush=True)
+            return
+        if driver.status == "waiting":
+            raise Unavailable(f"Spark did not start: {driver.reason}")
+        # An empty topic is as good as a clock: nothing comes, and the call returns in time.
+        next(Reader(client, TOPIC).pulls(timeout_s=0.2), None)
+    raise Unavailable(f"Spark was not ready after {READY_S_MAX:g} s; is the machine very busy?")
+
+
+def _send(client: ControlClient, count: int, choices: random.Random) -> dict[str, int]:
+    """Send the messages; returns when each is due, by its id."""
+    due_ms: dict[str, int] = {}
+    for start in range(0, count, _SENT_AT_ONCE):
+        numbers = range(start + 1, min(start + _SENT_AT_ONCE, count) + 1)
+        messages = tuple(_message(number, choices) for number in numbers)
+        for result in client.ask(Send(messages=messages), Sent).results:
+            if result.error is not None or result.due_ms is None:
+                raise Unavailable(f"the broker refused a message: {result.error}")
+            due_ms[result.unique_id] = result.due_ms
+    print(
+        f"sent {count} messages, due within {show_span(DELAY_MS_MAX)}: a third by level, the rest "
+        "to the millisecond\n",
+        flush=True,
+    )
+    return due_ms
+
+
+def _message(number: int, choices: random.Random) -> Outgoing:
+    if number % 3 == 0:
+        level = choices.choice(list(_LEVELS_MS))
+        text, properties = f"level {level}", {"DELAY": str(level)}
+    else:
+        delay_ms = choices.randint(1_000, DELAY_MS_MAX)
+        text, properties = f"in {show_span(delay_ms)}", {"TIMER_DELAY_MS": str(delay_ms)}
+    return Outgoing(
+        topic=TOPIC,
+        body=base64.b64encode(f"message {number}, {text}".encode()).decode(),
+        queue_id=number % 4,
+        properties=properties,
+    )
+
+
+def _watch(reader: Reader, due_ms: dict[str, int], *, is_quiet: bool) -> list[Arrival]:
+    """Print what comes until everything has, or should have long ago."""
+    arrivals: list[Arrival] = []
+    timeout_s = (DELAY_MS_MAX + _PATIENCE_MS) / 1000
+    for some in reader.pulls(timeout_s=timeout_s, count_max=len(due_ms)):
+        for arrival in some:
+            arrivals.append(arrival)
+            if not is_quiet:
+                print(
+                    f"{show_clock(arrival.came_ms)}  late by {show_span(arrival.late_ms or 0):<8}"
+                    f"  {arrival.body}",
+                    flush=True,
+                )
+    return arrivals
+
+
+def _summarise(due_ms: dict[str, int], arrivals: list[Arrival]) -> int:
+    """Print how it went, by what the producer was promised; returns the exit code."""
+    ids = [arrival.message.properties.get("UNIQ_KEY", "") for arrival in arrivals]
+    late_ms = sorted(
+        arrival.came_ms - due_ms[name] for name, arrival in zip(ids, arrivals, strict=True)
+    )
+    early_count = sum(late < 0 for late in late_ms)
+    lost_count = len(due_ms.keys() - set(ids))
+    repeated_count = len(ids) - len(set(ids))
+    print(f"\n{len(arrivals)} messages arrived")
+    if late_ms:
+        middle, most = late_ms[len(late_ms) // 2], late_ms[len(late_ms) * 99 // 100]
+        print(f"late: p50 {middle} ms, p99 {most} ms, max {late_ms[-1]} ms")
+    print(f"early: {early_count}, lost: {lost_count}, twice: {repeated_count}")
+    return 1 if early_count or lost_count or repeated_count else 0

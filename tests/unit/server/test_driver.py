@@ -1,0 +1,40 @@
+import sys
+
+from dueline.config import DeliverySettings
+from dueline.server.driver import driver_arguments, driver_command, driver_environment
+
+
+def test_settings_become_the_pipelines_arguments() -> None:
+    settings = DeliverySettings(
+        master="local[2]",
+        transform="orders:unpaid",
+        checkpoint="/data/checkpoint",
+        ahead_ms=7_000,
+        lead_ms=1_000,
+        row_count_max=10,
+        heap="1g",
+        conf={"spark.a": "b"},
+    )
+
+    assert " ".join(driver_arguments(settings, ["h:1", "h:2"])) == (
+        "--broker h:1 --broker h:2 --master local[2] --heap 1g --transform orders:unpaid "
+        "--checkpoint /data/checkpoint --option ahead=7000ms --option lead=1000ms "
+        "--option row_count_max=10 --conf spark.a=b"
+    )
+
+
+def test_what_is_not_set_is_not_passed_and_the_child_is_tethered() -> None:
+    command = driver_command(DeliverySettings(), ["h:1"])
+
+    assert command[:3] == [sys.executable, "-m", "dueline.spark.delivery"]
+    assert "--transform" not in command
+    assert "--checkpoint" not in command
+    assert command[-1] == "--tethered"
+
+
+def test_tasks_on_this_machine_use_our_python_unless_told_otherwise() -> None:
+    local, cluster = DeliverySettings(), DeliverySettings(master="spark://h:7077")
+
+    assert driver_environment(local, {})["PYSPARK_PYTHON"] == sys.executable
+    assert driver_environment(local, {"PYSPARK_PYTHON": "x"})["PYSPARK_PYTHON"] == "x"
+    assert "PYSPARK_PYTHON" not in driver_environment(cluster, {})

@@ -1,0 +1,181 @@
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from tests.unit.server.local import wait_until
+
+from dueline.engine import Results
+from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, StoreClosed, Unavailable
+from dueline.message import Message
+from dueline.server.writer import Writer
+from dueline.store import PutResult
+
+
+class Disk:
+    """Answers like a store, but only while it is let to; remembers the groups."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[bytes]] = []
+        self.ready = threading.Event()
+        self.busy = threading.Event()
+        self.error: Exception | None = None
+
+    def put_all(self, messages: Sequence[Message]) -> Results:
+        self.busy.set()
+        assert self.ready.wait(30)
+        if self.error is not None:
+            raise self.error
+        self.groups.append([message.body for message in messages])
+        return [answer_to(message) for message in messages]
+
+
+def answer_to(message: Message) -> PutResult | BrokerError:
+    if message.body == b"bad":
+        return InvalidRequest("bad")
+    return PutResult(
+        topic=message.topic,
+        queue_id=0,
+        queue_offset=0,
+        position=0,
+        store_ms=0,
+        store_host=b"",
+        unique_id=message.body.decode(),
+    )
+
+
+class Answers:
+    """Collects what senders are told."""
+
+    def __init__(self) -> None:
+        self.given: list[Results | BaseException] = []
+
+    def __call__(self, results: Results | BaseException) -> None:
+        self.given.append(results)
+
+    def ids(self) -> list[list[str]]:
+        return [
+            [getattr(result, "unique_id", "refused") for result in results]
+            for results in self.given
+            if not isinstance(results, BaseException)
+        ]
+
+
+@contextmanager
+def writing(disk: Disk, **bounds: int) -> Iterator[tuple[Writer, list[BaseException]]]:
+    failures: list[BaseException] = []
+    writer = Writer(
+        disk.put_all,
+        count_max=bounds.get("count_max", 1000),
+        size_bytes_max=bounds.get("size_bytes_max", 1 << 20),
+        on_failure=failures.append,
+    )
+    writer.start()
+    try:
+        yield writer, failures
+    finally:
+        disk.ready.set()
+        writer.stop()
+
+
+def messages(*bodies: str) -> list[Message]:
+    return [Message(topic="t", body=body.encode()) for body in bodies]
+
+
+def test_what_gathers_behind_a_slow_write_is_written_together() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk) as (writer, _):
+        writer.submit(messages("a"), answers)
+        assert disk.busy.wait(30)
+        writer.submit(messages("b", "bad"), answers)
+        writer.submit(messages("c"), answers)
+        disk.ready.set()
+
+    assert disk.groups == [[b"a"], [b"b", b"bad", b"c"]]
+    assert answers.ids() == [["a"], ["b", "refused"], ["c"]]
+
+
+def test_more_than_may_wait_is_refused_at_once_and_told_so() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk, count_max=3) as (writer, _):
+        writer.submit(messages("a"), answers)
+        assert disk.busy.wait(30)
+        writer.submit(messages("b", "c"), answers)
+        with pytest.raises(LimitExceeded, match="busy: expected at most 3 messages") as caught:
+            writer.submit(messages("d", "e"), answers)
+
+    assert (caught.value.limit, caught.value.found) == (3, 4)
+    assert answers.ids() == [["a"], ["b", "c"]]
+
+
+def test_bytes_are_bounded_too() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk, size_bytes_max=10) as (writer, _):
+        writer.submit(messages("a"), answers)
+        assert disk.busy.wait(30)
+        writer.submit(messages("12345678"), answers)
+        with pytest.raises(LimitExceeded, match="expected at most 10 bytes"):
+            writer.submit(messages("abc"), answers)
+
+
+def test_a_request_larger_than_the_bound_passes_when_nothing_waits() -> None:
+    disk, answers = Disk(), Answers()
+    disk.ready.set()
+    with writing(disk, count_max=2, size_bytes_max=2) as (writer, _):
+        writer.submit(messages("abc", "d", "e"), answers)
+
+    assert answers.ids() == [["abc", "d", "e"]]
+
+
+def test_what_was_taken_is_answered_before_the_end_and_nothing_is_taken_after() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk) as (writer, _):
+        for number in range(100):
+            writer.submit(messages(str(number)), answers)
+
+    assert [name for group in answers.ids() for name in group] == [str(n) for n in range(100)]
+    with pytest.raises(Unavailable, match="stopping"):
+        writer.submit(messages("x"), answers)
+
+
+def test_a_sender_that_fails_does_not_hinder_the_others() -> None:
+    disk, answers = Disk(), Answers()
+
+    def gone(results: Results | BaseException) -> None:
+        raise ConnectionError
+
+    with writing(disk) as (writer, failures):
+        writer.submit(messages("a"), gone)
+        writer.submit(messages("b"), answers)
+        disk.ready.set()
+
+    assert answers.ids() == [["b"]]
+    assert failures == []
+
+
+def test_every_sender_of_a_failed_group_is_told_and_a_closed_store_is_reported() -> None:
+    disk, answers = Disk(), Answers()
+    disk.error = StoreClosed("the disk is gone")
+    with writing(disk) as (writer, failures):
+        writer.submit(messages("a"), answers)
+        writer.submit(messages("b"), answers)
+        disk.ready.set()
+
+    assert answers.given == [disk.error, disk.error]
+    assert failures
+    assert set(failures) == {disk.error}
+
+
+def test_a_mistake_in_one_group_does_not_end_the_writer() -> None:
+    disk, answers = Disk(), Answers()
+    disk.error = ValueError("a mistake")
+    with writing(disk) as (writer, failures):
+        disk.ready.set()
+        writer.submit(messages("a"), answers)
+        wait_until(lambda: answers.given, "an answer")
+        disk.error = None
+        writer.submit(messages("b"), answers)
+
+    assert isinstance(answers.given[0], ValueError)
+    assert answers.ids() == [["b"]]
+    assert failures == []
