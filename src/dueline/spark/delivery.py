@@ -52,6 +52,16 @@ class DeliveryOptions:
     transform: str | None = None
     source: Mapping[str, str] = field(default_factory=dict)
 
+    def check(self) -> None:
+        """Refuse what cannot work before Spark is started.
+
+        Raises:
+            InvalidRequest: an option or a transform that is not there or not of its kind.
+        """
+        Options.parse(self.source_options(1))
+        if self.transform:
+            transforms.load(self.transform)
+
     def source_options(self, slice_count_max: int) -> dict[str, str]:
         return {
             "brokers": self.brokers,
@@ -75,9 +85,8 @@ def query_of(session: SparkSession, options: DeliveryOptions) -> DataStreamWrite
     Raises:
         InvalidRequest: options or a transform that cannot work.
     """
-    parallelism = session.sparkContext.defaultParallelism
-    source = options.source_options(parallelism)
-    Options.parse(source)  # a mistake is best told here, not in a worker's stack trace
+    options.check()  # a mistake is best told here, not in a worker's stack trace
+    source = options.source_options(session.sparkContext.defaultParallelism)
     due = session.readStream.format("dueline").options(**source).load()
     if options.transform:
         due = transforms.apply(transforms.load(options.transform), due)
@@ -128,6 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 transform=parsed.transform,
                 source=_pairs(parsed.option),
             )
+            options.check()
             session = open_session(
                 SessionOptions(master=parsed.master, heap=parsed.heap, conf=_pairs(parsed.conf))
             )

@@ -47,7 +47,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.ui.retainedExecutions": "20",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.minBatchesToRetain": "20",
-    "spark.log.level": "WARN",
+    "spark.log.level": "ERROR",
 }
 
 

@@ -1,0 +1,112 @@
+"""A real cluster on this machine: a master and two workers, one of which dies in the middle."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+from tests.spark.conftest import Broker
+from tests.spark.waiting import wait_until
+
+from dueline.spark.java import prepare_java
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+MESSAGE_COUNT = 400
+
+
+class Cluster:
+    """Processes in groups of their own, so that a worker dies with its executor."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._environ = {
+            **os.environ,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        prepare_java(os.environ).apply(self._environ)
+        self._home = Path(pyspark.__file__).parent
+        self.port = _free_port()
+        self.url = f"spark://127.0.0.1:{self.port}"
+
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        with (self._folder / f"process-{len(self._processes)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command,
+                env=self._environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        return process
+
+    def start_master(self) -> None:
+        name = "org.apache.spark.deploy.master.Master"
+        arguments = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0"]
+        self.start(str(self._home / "bin" / "spark-class"), name, *arguments)
+        wait_until(self._is_listening, "the master")
+
+    def start_worker(self) -> subprocess.Popen[bytes]:
+        name = "org.apache.spark.deploy.worker.Worker"
+        arguments = ["--host", "127.0.0.1", "--cores", "1", "--memory", "600m"]
+        arguments += ["--webui-port", "0", "--work-dir", str(self._folder / "work"), self.url]
+        return self.start(str(self._home / "bin" / "spark-class"), name, *arguments)
+
+    def _is_listening(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def close(self) -> None:
+        for process in reversed(self._processes):
+            if process.poll() is None:
+                self.kill(process)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_a_worker_that_dies_loses_and_repeats_nothing(broker: Broker, cluster: Cluster) -> None:
+    for number in range(MESSAGE_COUNT):
+        broker.put(b"%d" % number, delay_ms=1 + number)
+    cluster.start_master()
+    workers = [cluster.start_worker(), cluster.start_worker()]
+    options = ["transport=flight", "row_count_max=20", "slice_count_max=2", "slice_row_count_min=5"]
+    cluster.start(
+        *(sys.executable, "-m", "dueline.spark.delivery", "--broker", broker.address),
+        *("--master", cluster.url),
+        *(part for option in options for part in ("--option", option)),
+        *("--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"),
+    )
+    wait_until(lambda: broker.store.pending_count() < MESSAGE_COUNT, "the first batch")
+
+    cluster.kill(workers[0])
+
+    wait_until(lambda: broker.store.pending_count() == 0, "the rest")
+    broker.advance(MESSAGE_COUNT)
+    assert Counter(broker.bodies()) == Counter(b"%d" % number for number in range(MESSAGE_COUNT))
