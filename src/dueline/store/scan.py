@@ -111,7 +111,7 @@ class Walk:
                 previous = at
                 at += size
                 continue
-            if magic == GAP_MAGIC and 8 <= size <= limit - at:
+            if magic == GAP_MAGIC and 8 <= size <= limit - at and self._is_empty(at + 8, at + size):
                 at += size
                 continue
             if magic == BLANK_MAGIC and size == limit - at:
@@ -126,6 +126,10 @@ class Walk:
             damage.append(Damage(start=base + at, end=base + found, reason=reason))
             at, previous = found, -1
         return at if at + 8 > limit or not any(view[at : at + 8]) else limit
+
+    def _is_empty(self, start: int, end: int) -> bool:
+        """Only zeros? A gap whose size is damaged may lead over sound records."""
+        return not np.frombuffer(self.view[start:end], dtype=np.uint8).any()
 
     def _resync(self, at: int, previous: int) -> tuple[int, str]:
         """Where the next sound record is after bytes that are none; -1 if none follows."""
