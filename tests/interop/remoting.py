@@ -46,7 +46,10 @@ class Connection:
 
     def call(self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"") -> Command:
         """Send a request and wait for its answer."""
-        opaque = self.send(code, ext, body)
+        return self.wait_answer(self.send(code, ext, body))
+
+    def wait_answer(self, opaque: int) -> Command:
+        """The answer to a request that was sent."""
         while True:
             for place, command in enumerate(self._received):
                 if command.is_response and command.opaque == opaque:

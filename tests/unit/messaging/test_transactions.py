@@ -1,0 +1,254 @@
+"""Half messages: decided once, whoever asks how often, and whatever crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from dueline.consumer_offsets import ConsumerOffsets
+from dueline.engine import Done, Engine
+from dueline.errors import InvalidRequest, NotFound, Unavailable
+from dueline.message import HALF_TOPIC, Message, decode_properties
+from dueline.messaging.names import OUTCOME_TOPIC, UNDECIDED_TOPIC
+from dueline.messaging.transactions import TransactionOptions, Transactions
+from dueline.metered import MeteredStore
+from dueline.store import Files, PutResult, Record, StoreOptions, restore
+from dueline.store import record as records
+from dueline.testing import ManualClock
+
+OPTIONS = TransactionOptions(first_ask_ms=6_000, ask_interval_ms=30_000, ask_count_max=2)
+SMALL = StoreOptions(
+    commit_segment_size_bytes=65_536, delay_segment_size_bytes=65_536, queue_file_units=100
+)
+
+
+class Broker:
+    """A store whose writer is this thread, and which can be made to fail."""
+
+    def __init__(self, folder: Path, clock: ManualClock) -> None:
+        self.folder = folder
+        self.clock = clock
+        self.open()
+
+    def open(self) -> None:
+        self.store = MeteredStore.open(self.folder / "s", SMALL, clock=self.clock, files=Files())
+        self.offsets = ConsumerOffsets(self.folder / "offsets.json", Files())
+        self.is_failing = False
+        self.engine = Engine(self.store, submit=self._submit)
+        self.transactions = Transactions(self.engine, self.offsets, OPTIONS)
+
+    def reopen(self, *, save: bool) -> None:
+        if save:
+            self.offsets.save()
+        self.store.close()
+        self.open()
+
+    def _submit(self, messages: Sequence[Message], done: Done) -> None:
+        if self.is_failing:
+            done(Unavailable("the disk is full"))
+        else:
+            done(self.store.put_all(messages))
+
+    def half(self, body: bytes = b"half", **properties: str) -> PutResult:
+        return self.store.put(
+            Message(
+                topic="orders",
+                queue_id=1,
+                body=body,
+                properties={"TRAN_MSG": "true", "PGROUP": "pg", **properties},
+                sys_flag=4,
+            )
+        )
+
+    def end(self, half: PutResult, *, commit: bool, group: str = "pg") -> BaseException | None:
+        answers: list[BaseException | None] = []
+        self.transactions.end(half.position, commit=commit, group=group, done=answers.append)
+        assert len(answers) == 1
+        return answers[0]
+
+    def read(self, topic: str, queue_id: int = 0) -> list[Record]:
+        result = self.store.read(topic, queue_id, 0, count_max=1_000)
+        return [records.decode(view) for view in result.records]
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    made = Broker(tmp_path, ManualClock(1_700_000_000_000))
+    yield made
+    made.store.close()
+
+
+def test_half_message_is_not_seen_until_it_is_committed(broker: Broker) -> None:
+    half = broker.half()
+    assert broker.read("orders", 1) == []
+
+    assert broker.end(half, commit=True) is None
+
+    (committed,) = broker.read("orders", 1)
+    assert committed.body == b"half"
+    assert committed.sys_flag & 0xC == 8
+    assert committed.prepared_position == half.position
+    assert [record.body for record in broker.read(OUTCOME_TOPIC)] == [b"0"]
+
+
+def test_rolled_back_message_is_never_seen(broker: Broker) -> None:
+    assert broker.end(broker.half(), commit=False) is None
+
+    assert broker.read("orders", 1) == []
+    assert len(broker.read(OUTCOME_TOPIC)) == 1
+    assert len(broker.transactions) == 1  # until the next look
+    assert broker.transactions.due(1 << 60) == []
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_first_decision_stays(broker: Broker, second: bool) -> None:
+    half = broker.half()
+    broker.end(half, commit=not second)
+
+    assert broker.end(half, commit=second) is None
+
+    assert len(broker.read("orders", 1)) == (0 if second else 1)
+
+
+def test_committed_delay_is_waited_for(broker: Broker) -> None:
+    half = broker.half(TIMER_DELAY_MS="5000")
+    broker.clock.advance(1_000)
+
+    broker.end(half, commit=True)
+
+    assert broker.read("orders", 1) == []
+    assert broker.store.next_due_ms() == broker.clock.now_ms() + 5_000
+    corner = broker.store.next_corner(until_ms=1 << 60, row_count_max=10)
+    broker.store.deliver(
+        [restore.deliveries(broker.store.read_window(broker.store.window(corner)))]
+    )
+    broker.clock.advance(5_000)
+    broker.store.open_gate()
+    assert [record.body for record in broker.read("orders", 1)] == [b"half"]
+
+
+def test_strangers_and_strange_places_are_refused(broker: Broker) -> None:
+    half = broker.half()
+    plain = broker.store.put(Message(topic="orders", body=b"plain"))
+
+    with pytest.raises(InvalidRequest, match="group"):
+        broker.end(half, commit=True, group="other")
+    with pytest.raises(NotFound):
+        broker.end(plain, commit=True)
+    with pytest.raises(NotFound):
+        broker.transactions.record(half.position + 1)
+    assert broker.read("orders", 1) == []
+
+
+def test_failed_write_can_be_tried_again(broker: Broker) -> None:
+    half = broker.half()
+    broker.is_failing = True
+    assert isinstance(broker.end(half, commit=True), Unavailable)
+
+    broker.is_failing = False
+    assert broker.end(half, commit=True) is None
+
+    assert len(broker.read("orders", 1)) == 1
+
+
+@pytest.mark.parametrize("save", [True, False])
+def test_restart_forgets_no_decision_and_no_question(broker: Broker, save: bool) -> None:
+    first, second, third = broker.half(b"1"), broker.half(b"2"), broker.half(b"3")
+    broker.end(second, commit=False)
+    broker.end(third, commit=True)
+    broker.transactions.refresh()
+
+    broker.reopen(save=save)
+
+    broker.clock.advance(6_000)
+    due = broker.transactions.due(broker.clock.now_ms())
+    assert [half.position for half in due] == [first.position]
+    broker.end(second, commit=True)
+    broker.end(third, commit=True)
+    assert [record.body for record in broker.read("orders", 1)] == [b"3"]
+
+
+@pytest.mark.parametrize("delay", [{}, {"DELAY": "3"}])
+def test_commit_without_its_outcome_is_not_committed_again(
+    broker: Broker, delay: dict[str, str]
+) -> None:
+    half = broker.half(**delay)
+    committed = Message(
+        topic="orders",
+        queue_id=1,
+        body=b"half",
+        properties={"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": half.unique_id, **delay},
+        sys_flag=8,
+        prepared_position=half.position,
+    )
+    broker.store.put(committed)  # and then the broker died
+
+    broker.reopen(save=True)
+
+    assert broker.transactions.due(1 << 60) == []
+    assert broker.end(half, commit=True) is None
+    assert len(broker.read("orders", 1)) + broker.store.pending_count() == 1
+
+
+def test_question_comes_after_a_while_and_again_after_the_interval(broker: Broker) -> None:
+    broker.half()
+    now_ms = broker.clock.now_ms()
+    assert broker.transactions.due(now_ms + 5_999) == []
+
+    (half,) = broker.transactions.due(now_ms + 6_000)
+    broker.transactions.asked(half, now_ms + 6_000, is_heard=True)
+
+    assert broker.transactions.due(now_ms + 35_999) == []
+    assert broker.transactions.due(now_ms + 36_000) == [half]
+
+
+def test_producer_can_ask_for_more_time(broker: Broker) -> None:
+    broker.half(CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    now_ms = broker.clock.now_ms()
+
+    assert broker.transactions.due(now_ms + 59_999) == []
+    assert len(broker.transactions.due(now_ms + 60_000)) == 1
+
+
+def test_question_shows_the_message_as_its_producer_knows_it(broker: Broker) -> None:
+    sent = broker.half(KEYS="k")
+    (half,) = broker.transactions.due(1 << 60)
+
+    question = broker.transactions.question(half)
+
+    assert (question.topic, question.queue_id) == (b"orders", 1)
+    assert (question.position, question.queue_offset) == (sent.position, sent.queue_offset)
+    assert decode_properties(question.properties)["KEYS"] == "k"
+    assert records.decode(question.encode()) == question
+    assert broker.transactions.offset_id(half) == sent.message_id
+
+
+def test_message_that_nobody_decides_is_put_aside(broker: Broker) -> None:
+    broker.half(DELAY="3")
+    now_ms = broker.clock.now_ms()
+    (half,) = broker.transactions.due(now_ms + 6_000)
+    for number in range(2):
+        assert not broker.transactions.asked(half, now_ms + number, is_heard=True)
+    assert not broker.transactions.asked(half, now_ms, is_heard=False)
+
+    assert broker.transactions.asked(half, now_ms, is_heard=True)
+
+    (aside,) = broker.read(UNDECIDED_TOPIC)
+    assert aside.body == b"half"
+    assert decode_properties(aside.properties)["REAL_TOPIC"] == "orders"
+    assert broker.transactions.due(1 << 60) == []
+    assert broker.read("orders", 1) == []
+    assert broker.store.pending_count() == 0
+
+
+def test_half_messages_are_found_by_unique_id(broker: Broker) -> None:
+    sent = broker.half(UNIQ_KEY="u-1")
+
+    found = broker.transactions.find("u-1", "orders")
+
+    assert found is not None
+    assert found.position == sent.position
+    assert broker.transactions.find("u-1", "other") is None
+    assert broker.read(HALF_TOPIC)[0].position == sent.position
