@@ -33,6 +33,7 @@ import os
 import random
 import shutil
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +43,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dueline.clock import Clock
-from dueline.store.files import Bytes, File, Files, byte_view
+from dueline.store.files import Bytes, File, Files, FolderLock, byte_view
 
 __all__ = ["SECTOR_SIZE", "FaultyFiles", "ManualClock", "PowerCut"]
 
@@ -121,6 +122,8 @@ class FaultyFiles(Files):
         self._failures: list[_Failure] = []
         self._unsynced: dict[Path, _Unsynced] = {}
         self._changes: dict[Path, list[_Change]] = {}
+        self._open_files: weakref.WeakSet[_FaultyFile] = weakref.WeakSet()
+        self._folder_lock: FolderLock | None = None
         self._lock = threading.RLock()
 
     # What tests ask for
@@ -143,6 +146,10 @@ class FaultyFiles(Files):
 
     def restart(self) -> None:
         """The process died: everything written is there; what was not synced still is not."""
+        for file in list(self._open_files):
+            file.close()
+        if self._folder_lock is not None:
+            self._folder_lock.release()
         self._is_off = False
         self._stop_at = None
 
@@ -170,7 +177,13 @@ class FaultyFiles(Files):
             return file
 
     def open(self, path: Path, *, writable: bool = False) -> File:
-        return _FaultyFile(self, path, writable=writable)
+        file = _FaultyFile(self, path, writable=writable)
+        self._open_files.add(file)
+        return file
+
+    def lock(self, path: Path) -> FolderLock:
+        self._folder_lock = super().lock(path)
+        return self._folder_lock
 
     def move(self, source: Path, target: Path) -> None:
         assert source.parent == target.parent, "files change names within a folder only"

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from dueline.store import Store
 from tests.crash.observing import Observed, Queue, Seen, observe
+
+from dueline.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

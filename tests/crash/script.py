@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from tests.crash.model import Model, Sent
+from tests.crash.observing import parse
 
 from dueline.message import Message
 from dueline.store import Answer, Files, PutResult, Store, StoreOptions, restore
 from dueline.testing import ManualClock
-from tests.crash.model import Model, Sent
-from tests.crash.observing import parse
 
 OPTIONS = StoreOptions(
     commit_segment_size_bytes=8_192,
@@ -41,6 +41,8 @@ class Driver:
         self.options = options
         self.clock = ManualClock(START_MS)
         self.model = Model(retention_ms=options.retention_ms)
+        self.step = 0
+        self.is_interrupted = False  # the step was begun
         self._store: Store | None = None
 
     @property
@@ -48,9 +50,7 @@ class Driver:
         assert self._store is not None
         return self._store
 
-    def open(self, files: Files | None = None) -> None:
-        if files is not None:
-            self.files = files
+    def open(self) -> None:
         self.clock = ManualClock(self.clock.wall_ms)
         self._store = Store.open(self.path, self.options, clock=self.clock, files=self.files)
 
@@ -75,9 +75,7 @@ class Driver:
             self._check_result(result, sent)
         self.model.answered()
 
-    def _message(
-        self, uid: str, queue_id: int, delay_ms: int, level: int
-    ) -> tuple[Sent, Message]:
+    def _message(self, uid: str, queue_id: int, delay_ms: int, level: int) -> tuple[Sent, Message]:
         properties = {"UNIQ_KEY": uid, "KEYS": f"key-{uid}", "TAGS": "tag"}
         if level:
             properties["DELAY"] = str(level)
@@ -166,7 +164,7 @@ class Driver:
         self.model.answered()
 
     def _is_waiting(self, uid: str) -> bool:
-        """Was it accepted and not cancelled, and is it not yet due? A crash may have prevented it."""
+        """Accepted, not cancelled and not yet due? A crash may have prevented that."""
         message = self.model.messages.get(uid)
         if message is None or uid in self.model.cancelled:
             return False
@@ -255,5 +253,7 @@ STEPS: list[Step] = [
     _again(Driver.retain),
     _once(lambda driver: driver.put("a7", queue_id=1)),
     *_pass_time(120_000),
+    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.retain),  # all delay segments but the last are done
     _again(Driver.reopen),
 ]
