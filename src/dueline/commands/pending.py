@@ -92,7 +92,7 @@ def _show_counts(client: ControlClient, args: argparse.Namespace) -> int:
         return 0
     now_ms = Clock().now_ms()
     where = f" for {args.topic}" if args.topic else ""
-    print(f"{counts.count:,} messages wait{where}")
+    print(f"waiting{where}: {counts.count:,}")
     if counts.next_due_ms is not None and args.topic is None:
         left_ms = max(counts.next_due_ms - now_ms, 0)
         print(f"next due {show_time(counts.next_due_ms)} (in {show_span(left_ms)})")

@@ -109,7 +109,7 @@ class Terminal:
             )
         waiting_count = broker.store.pending_count() + broker.store.gate_row_count
         if waiting_count:
-            self._line(f"{waiting_count:,} messages wait from before")
+            self._line(f"waiting from before: {waiting_count:,}")
         self._line(f"accepting on {broker.address}")
         if not self._config.delivery.enabled:
             self._line("no pipeline here: `dueline deliver` has to run elsewhere")

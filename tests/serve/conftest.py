@@ -1,0 +1,191 @@
+"""`dueline serve` as a user runs it: a process of its own, on a free port."""
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dueline.commands.tail import Arrival, Reader
+from dueline.flight.control import ControlClient, Outgoing, Report, Reported, Send, Sent
+
+READY_S_MAX = 180.0
+"""Spark starts in 6 s on an idle machine, and takes a minute on one that others use too."""
+
+WAIT_S_MAX = 90.0
+TOPIC = "orders"
+SMALL = ("--set", "store.commit_segment_size=16MiB", "--set", "store.delay_segment_size=16MiB")
+
+_Result = TypeVar("_Result")
+
+
+def wait_until(
+    condition: Callable[[], _Result | None], what: str, *, seconds_max: float = WAIT_S_MAX
+) -> _Result:
+    """What the condition returns once it is true."""
+    end_s = time.monotonic() + seconds_max
+    while not (found := condition()):
+        if time.monotonic() > end_s:
+            raise TimeoutError(f"{what}: not within {seconds_max:g} s")
+        time.sleep(0.02)
+    return found
+
+
+def clean_environment(**changes: str) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("DUELINE_")}
+    return {**own, "TZ": "UTC", **changes}
+
+
+class Served:
+    """One run of `dueline serve`."""
+
+    def __init__(self, folder: Path, *words: str, **environ: str) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "dueline", "serve", "--tethered"),
+                *("--data", str(folder), "--flight", "127.0.0.1:0", *SMALL, *words),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=clean_environment(**environ),
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def address(self) -> str:
+        """Where it accepts; waits until it does."""
+
+        def found() -> str | None:
+            match = re.search(r"accepting on (\S+)", self.output)
+            assert match or self.process.poll() is None, f"it ended: {self.output}"
+            return match.group(1) if match else None
+
+        return wait_until(found, "accepting")
+
+    def client(self) -> ControlClient:
+        return ControlClient(self.address)
+
+    def report(self) -> Reported:
+        with self.client() as client:
+            return client.ask(Report(), Reported)
+
+    def wait_until_ready(self) -> Reported:
+        """The pipeline has asked for work."""
+
+        def ready() -> Reported | None:
+            report = self.report()
+            return report if report.driver.status == "ready" else None
+
+        try:
+            return wait_until(ready, "a ready pipeline", seconds_max=READY_S_MAX)
+        except TimeoutError:
+            log = self.folder / "spark.log"
+            raise TimeoutError(
+                f"{self.output}\n{log.read_text() if log.exists() else ''}"
+            ) from None
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and return the exit code; the output is complete then."""
+        self.process.send_signal(number)
+        code = self.process.wait(WAIT_S_MAX)
+        self._reader.join(WAIT_S_MAX)
+        return code
+
+    def end(self) -> None:
+        """Whatever the test left: nothing stays behind."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self._reader.join(WAIT_S_MAX)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@contextmanager
+def served(folder: Path, *words: str, **environ: str) -> Iterator[Served]:
+    serving = Served(folder, *words, **environ)
+    try:
+        yield serving
+    finally:
+        serving.end()
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A broker with a ready pipeline, for all tests of a module: Spark takes its time to start."""
+    with served(tmp_path_factory.mktemp("serve") / "data") as serving:
+        serving.wait_until_ready()
+        yield serving
+        serving.stop()
+
+
+def session_members(session: int) -> list[int]:
+    """The processes of a session: the pipeline, its Java and its Python workers."""
+    members = []
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit():
+            continue
+        try:
+            fields = (path / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            members.append(int(path.name))
+    return members
+
+
+def outgoing(body: str, *, delay_ms: int, key: str = "", queue_id: int = 0) -> Outgoing:
+    properties = {"TIMER_DELAY_MS": str(delay_ms)}
+    if key:
+        properties["KEYS"] = key
+    return Outgoing(
+        topic=TOPIC,
+        body=base64.b64encode(body.encode()).decode(),
+        queue_id=queue_id,
+        properties=properties,
+    )
+
+
+def send(client: ControlClient, *messages: Outgoing) -> dict[str, int]:
+    """Send and return when each is due, by body."""
+    results = client.ask(Send(messages=messages), Sent).results
+    assert [result.error for result in results] == [None] * len(messages)
+    return {
+        base64.b64decode(message.body).decode(): result.due_ms or 0
+        for message, result in zip(messages, results, strict=True)
+    }
+
+
+def receive(client: ControlClient, count: int) -> list[Arrival]:
+    """The topic's first messages, from the start; fails if they do not come."""
+    reader = Reader(client, TOPIC, start="start")
+    arrivals = [
+        arrival for some in reader.pulls(timeout_s=WAIT_S_MAX, count_max=count) for arrival in some
+    ]
+    assert len(arrivals) == count
+    return arrivals

@@ -1,0 +1,127 @@
+"""The broker's process alone: start, stop, sudden end."""
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.serve.conftest import (
+    TOPIC,
+    clean_environment,
+    outgoing,
+    receive,
+    send,
+    served,
+    wait_until,
+)
+
+from dueline.errors import BrokerError
+from dueline.flight.control import Found, LookUp
+
+pytestmark = pytest.mark.slow
+
+
+def test_it_stops_in_order_when_asked(tmp_path: Path) -> None:
+    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
+        send(client, outgoing("x", delay_ms=3_600_000))
+
+        code = serving.stop(signal.SIGTERM)
+
+    assert code == 0
+    assert "stopping: nothing new is accepted" in serving.lines[-1]
+    with served(tmp_path / "data", "--no-spark") as serving:
+        assert serving.report().pending == 1
+        assert "waiting from before: 1" in serving.output
+        assert "torn" not in serving.output
+        assert serving.stop(signal.SIGINT) == 0
+
+
+def test_a_store_is_served_once(tmp_path: Path) -> None:
+    with served(tmp_path / "data", "--no-spark") as serving:
+        assert serving.address
+        second = subprocess.run(
+            [
+                *(sys.executable, "-m", "dueline", "serve", "--no-spark"),
+                *("--data", str(tmp_path / "data"), "--flight", "127.0.0.1:0"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=clean_environment(),
+            check=False,
+        )
+
+        assert second.returncode == 2
+        assert f"is in use by process {serving.process.pid}" in second.stderr
+        assert second.stderr.count("\n") == 1
+        assert serving.report().pending == 0
+
+
+def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
+    with served(tmp_path / "a", "--no-spark") as serving:
+        second = subprocess.run(
+            [
+                *(sys.executable, "-m", "dueline", "serve", "--no-spark"),
+                *("--data", str(tmp_path / "b"), "--flight", serving.address),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=clean_environment(),
+            check=False,
+        )
+
+    assert second.returncode == 2
+    assert second.stderr.startswith("dueline serve: listen.flight: expected to listen on")
+
+
+def test_what_was_acknowledged_survives_a_sudden_end(tmp_path: Path) -> None:
+    """Killed while a producer sends; every message that got an answer is there again."""
+    acknowledged: dict[str, int] = {}
+    with served(tmp_path / "data", "--no-spark") as serving:
+        assert serving.address
+
+        def produce() -> None:
+            with serving.client() as client:
+                for number in range(1_000_000):
+                    try:
+                        acknowledged.update(
+                            send(
+                                client, outgoing(f"{number}", delay_ms=3_600_000, key=f"k{number}")
+                            )
+                        )
+                    except BrokerError:
+                        return
+
+        producer = threading.Thread(target=produce)
+        producer.start()
+        wait_until(lambda: len(acknowledged) >= 100, "some acknowledged messages")
+        serving.stop(signal.SIGKILL)
+        producer.join()
+
+    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
+        report = serving.report()
+        assert len(acknowledged) <= report.pending <= len(acknowledged) + 1
+        last = max(acknowledged, key=int)
+        for number in ("0", last):
+            (found,) = client.ask(LookUp(key=f"k{number}"), Found).messages
+            assert (found.topic, found.due_ms) == (TOPIC, acknowledged[number])
+
+
+def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    with served(tmp_path / "data", "--no-spark") as serving:
+        assert serving.address
+        assert serving.process.stdin is not None
+
+        serving.process.stdin.close()
+
+        assert serving.process.wait(60) == 0
+
+
+def test_messages_that_are_due_at_once_need_no_pipeline(tmp_path: Path) -> None:
+    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
+        send(client, outgoing("now", delay_ms=0))
+
+        assert receive(client, 1)[0].body == "now"

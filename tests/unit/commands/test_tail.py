@@ -1,0 +1,84 @@
+import json
+
+import pytest
+from tests.unit.commands.conftest import Run
+from tests.unit.server.local import carry
+
+from dueline.message import Message
+from dueline.server.broker import Broker
+
+
+def put(broker: Broker, body: str, **properties: str) -> None:
+    broker.store.put(Message(topic="orders", body=body.encode(), properties=properties))
+
+
+def test_messages_are_printed_with_their_place_and_labels(broker: Broker, run: Run) -> None:
+    put(broker, "hello", KEYS="k1 k2", TAGS="new")
+
+    ran = run("tail", "orders", "--from", "start", "--count", "1")
+
+    assert ran.code == 0
+    assert "  orders/0@0  not delayed  key=k1 k2  tag=new  hello\n" in ran.out
+
+
+def test_a_delayed_message_is_printed_with_its_lateness(broker: Broker, run: Run) -> None:
+    put(broker, "later", TIMER_DELAY_MS="100")
+    carry(broker.store)
+
+    ran = run("tail", "orders", "--count", "1", "--json", "--from", "start")
+
+    message = json.loads(ran.out)
+    assert message["late_ms"] == message["came_ms"] - message["due_ms"]
+    assert message["late_ms"] >= 0
+    assert message["visible_ms"] == message["due_ms"]
+    assert (message["topic"], message["queue_id"], message["offset"]) == ("orders", 0, 0)
+
+
+def test_an_old_message_is_as_late_as_it_was_then(broker: Broker, run: Run) -> None:
+    broker.store.put(
+        Message(topic="orders", body=b"x", properties={"TIMER_DELAY_MS": "10", "KEYS": "k"})
+    )
+    run("tail", "orders", "--timeout", "100ms", "--count", "1")  # until it is due
+    carry(broker.store)
+    run("tail", "orders", "--timeout", "50ms", "--count", "1")  # until that was a while ago
+
+    message = json.loads(run("tail", "orders", "--from", "start", "--count", "1", "--json").out)
+
+    assert message["late_ms"] == message["visible_ms"] - message["due_ms"]
+    assert message["came_ms"] == message["visible_ms"]
+
+
+def test_the_end_is_where_it_begins_by_default(broker: Broker, run: Run) -> None:
+    put(broker, "before")
+
+    ran = run("tail", "orders", "--count", "1", "--timeout", "50ms")
+
+    assert (ran.code, ran.out) == (1, "")
+
+
+def test_a_group_goes_on_where_it_left_off(broker: Broker, run: Run) -> None:
+    for number in range(5):
+        put(broker, f"n{number}")
+    words = ("tail", "orders", "--group", "g", "--from", "start", "--json")
+
+    first = run(*words, "--count", "2")
+    second = run(*words, "--count", "3")
+
+    assert [json.loads(line)["body"] for line in first.lines] == ["n0", "n1"]
+    assert [json.loads(line)["body"] for line in second.lines] == ["n2", "n3", "n4"]
+
+
+def test_bytes_that_are_no_text_are_shown(broker: Broker, run: Run) -> None:
+    broker.store.put(Message(topic="orders", body=b"\xff\x00a"))
+
+    assert "\\xff" in run("tail", "orders", "--from", "start", "--count", "1").out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [(("--count", "0"), "count: expected 1"), (("--timeout", "5"), "duration: expected")],
+)
+def test_mistakes_are_told(broker: Broker, run: Run, words: tuple[str, ...], text: str) -> None:
+    ran = run("tail", "orders", *words)
+
+    assert (ran.code, text in ran.err) == (2, True)

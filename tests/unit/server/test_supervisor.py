@@ -1,0 +1,223 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.server.local import wait_until
+
+from dueline.clock import Clock
+from dueline.flight.control import DriverReport
+from dueline.server import supervisor as supervisors
+from dueline.server.supervisor import Supervisor
+
+pytestmark = pytest.mark.slow
+
+UNTIL_TOLD = """
+import sys
+print("started", flush=True)
+sys.stdin.read()
+"""
+"""Like the pipeline: runs until its standard input is closed."""
+
+STUBBORN = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("started", flush=True)
+while True:
+    time.sleep(60)
+"""
+
+WITH_CHILD = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("child", child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+class Watched:
+    """A supervisor, what it told, and its log."""
+
+    def __init__(self, folder: Path, script: str) -> None:
+        self.told: list[DriverReport] = []
+        self.failures: list[BaseException] = []
+        self.log_path = folder / "child.log"
+        self.supervisor = Supervisor(
+            [sys.executable, "-c", script],
+            os.environ,
+            log_path=self.log_path,
+            clock=Clock(),
+            on_change=self.told.append,
+            on_failure=self.failures.append,
+        )
+
+    @property
+    def statuses(self) -> list[str]:
+        return [report.status for report in self.told]
+
+    def log(self) -> str:
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+    def wait_for_pid(self) -> int:
+        return wait_until(lambda: self.supervisor.report().pid, "the child's start")
+
+
+Supervise = Callable[[str], Watched]
+
+
+@pytest.fixture
+def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervise]:
+    """Start supervisors that do not wait long; they are stopped at the end."""
+    monkeypatch.setattr(supervisors, "BACKOFF_S_MIN", 0.01)
+    started: list[Watched] = []
+
+    def start(script: str) -> Watched:
+        watched = Watched(tmp_path, script)
+        started.append(watched)
+        watched.supervisor.start()
+        return watched
+
+    yield start
+    for watched in started:
+        watched.supervisor.stop()
+        assert watched.failures == []
+
+
+def is_alive(pid: int) -> bool:
+    """Not gone, and not a zombie that nobody has looked after yet."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_child_that_asks_for_work_is_ready(supervise: Supervise) -> None:
+    watched = supervise(UNTIL_TOLD)
+    pid = watched.wait_for_pid()
+
+    watched.supervisor.note_asked()
+    watched.supervisor.note_asked()
+
+    report = watched.supervisor.report()
+    assert (report.status, report.pid, report.start_count) == ("ready", pid, 1)
+    assert report.asked_ms is not None
+    assert watched.statuses == ["starting", "ready"]
+
+
+def test_a_killed_child_is_started_again(supervise: Supervise) -> None:
+    watched = supervise(UNTIL_TOLD)
+    first = watched.wait_for_pid()
+
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: watched.supervisor.report().start_count == 2, "another start")
+    second = watched.wait_for_pid()
+
+    assert second != first
+    assert watched.statuses == ["starting", "waiting", "starting"]
+    assert "ended with status -9" in watched.told[1].reason
+
+
+def test_a_child_that_fails_at_once_is_tried_again_and_again(supervise: Supervise) -> None:
+    watched = supervise("print('2026-01-01 00:00:00,000 CRITICAL no Java here'); exit(1)")
+
+    wait_until(lambda: watched.supervisor.report().start_count >= 3, "three starts")
+
+    waiting = [report for report in watched.told if report.status == "waiting"]
+    assert waiting[0].reason == "no Java here"
+    assert watched.log().count("no Java here") >= 2
+
+
+def test_pauses_double_up_to_a_bound(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervisors, "BACKOFF_S_MAX", 0.04)
+    watched = supervise("exit(3)")
+
+    wait_until(lambda: watched.supervisor.report().start_count >= 5, "five starts")
+
+    pauses = [record.args[1] for record in caplog.records if "starting it again" in record.msg]  # type: ignore[index]
+    assert pauses[:4] == [0.01, 0.02, 0.04, 0.04]
+
+
+def test_stopping_ends_the_child_and_does_not_start_another(supervise: Supervise) -> None:
+    watched = supervise(UNTIL_TOLD)
+    pid = watched.wait_for_pid()
+
+    watched.supervisor.stop()
+
+    assert not is_alive(pid)
+    assert watched.supervisor.report().status == "stopped"
+    assert watched.statuses.count("starting") == 1
+
+
+def test_a_child_that_does_not_want_to_end_is_ended(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "STOP_S_MAX", 0.1)
+    watched = supervise(STUBBORN)
+    pid = watched.wait_for_pid()
+    wait_until(lambda: "started" in watched.log(), "the child to ignore signals")
+
+    watched.supervisor.stop()
+
+    assert not is_alive(pid)
+
+
+def test_what_a_child_leaves_behind_is_ended_too(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "_GROUP_S_MAX", 0.1)
+    watched = supervise(WITH_CHILD)
+    pid = watched.wait_for_pid()
+    grandchild = int(wait_until(lambda: watched.log().split()[1:2], "the grandchild")[0])
+
+    os.kill(pid, signal.SIGKILL)
+
+    wait_until(lambda: not is_alive(grandchild), "the grandchild's end")
+
+
+def test_a_child_ends_when_the_supervisors_process_is_killed(tmp_path: Path) -> None:
+    script = f"""
+import os, sys, threading
+from pathlib import Path
+from dueline.clock import Clock
+from dueline.server.supervisor import Supervisor
+supervisor = Supervisor(
+    [sys.executable, "-c", {UNTIL_TOLD!r}], os.environ, log_path=Path("child.log"), clock=Clock(),
+    on_change=lambda report: print(report.pid, flush=True), on_failure=print,
+)
+supervisor.start()
+threading.Event().wait()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert is_alive(pid)
+
+        process.kill()
+
+    wait_until(lambda: not is_alive(pid), "the orphan's end")
+
+
+def test_a_log_that_cannot_be_written_does_not_stop_the_child(
+    supervise: Supervise, tmp_path: Path
+) -> None:
+    (tmp_path / "child.log").mkdir()
+    watched = supervise(UNTIL_TOLD)
+    pid = watched.wait_for_pid()
+    wait_until(
+        lambda: "pipeline log" not in [thread.name for thread in threading.enumerate()],
+        "the log to be given up",
+    )
+
+    assert is_alive(pid)
+    watched.supervisor.stop()
+    assert not is_alive(pid)
+    (tmp_path / "child.log").rmdir()
