@@ -20,6 +20,14 @@ def java_hash(text: str) -> int:
 
 
 def parse(data: bytes, at: int = 0) -> dict[str, Any]:
+    """The fields of the record at `at`, and its properties as a map."""
+    fields = parse_fields(data, at)
+    text = fields["properties"].decode()
+    fields["map"] = dict(entry.split("\x01", 1) for entry in text.split("\x02") if entry)
+    return fields
+
+
+def parse_fields(data: bytes, at: int = 0) -> dict[str, Any]:
     """The fields of the record at `at`, read one after the other."""
     fields: dict[str, Any] = {}
     start = at
@@ -55,12 +63,9 @@ def parse(data: bytes, at: int = 0) -> dict[str, Any]:
     take("prepared", "q")
     body = take_bytes("body", take("body_size", "i"))
     take_bytes("topic", take("topic_size", "b"))
-    properties = take_bytes("properties", take("properties_size", "h"))
+    take_bytes("properties", take("properties_size", "h"))
     assert at - start == fields["size"]
     assert fields["crc"] == zlib.crc32(body) & 0x7FFFFFFF
-    fields["map"] = dict(
-        entry.split("\x01", 1) for entry in properties.decode().split("\x02") if entry
-    )
     return fields
 
 

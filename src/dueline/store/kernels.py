@@ -189,11 +189,14 @@ def headers(data: Bytes8, starts: Int64s) -> npt.NDArray[Any]:
     """The header fields of the records at `starts` (HEADER_DTYPE, a copy).
 
     Fields behind a wide (IPv6) host are found where they are; `born_host` and `store_host` of such
-    rows hold only the first 8 bytes.
+    rows hold only the first 8 bytes. A record that says it has wide hosts but is too short for them
+    (it is damaged) is left as it stands.
     """
     rows = np.ascontiguousarray(windows(data, HEADER_SIZE)[starts]).view(HEADER_DTYPE)[:, 0]
     sys_flag = rows["sys_flag"]
     wide = np.flatnonzero(sys_flag & 0x30)
+    extra = HOST_V6_EXTRA * ((sys_flag[wide] >> 4 & 1) + (sys_flag[wide] >> 5 & 1))
+    wide = wide[starts[wide] + HEADER_SIZE + extra <= len(data)]
     if len(wide):
         raw = rows.view(np.uint8).reshape(len(rows), HEADER_SIZE)
         at = starts[wide]

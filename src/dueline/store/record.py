@@ -19,7 +19,8 @@ positions above are IPv4's). RocketMQ calls the field at 76 "preparedTransaction
 bodyCRC covers the body alone. The check covers every other byte but queueOffset (known to the
 consume queue, written late) and position (compared with where the record is found). So a flipped
 bit anywhere in a record is noticed. Records without a mark are foreign and only their CRC is
-checked.
+checked; what RocketMQ keeps in the field is a position and so has none of the bits above 43, by
+which a mark that has lost its bit 62 is told from a foreign one.
 """
 
 from __future__ import annotations
@@ -193,7 +194,10 @@ def decode(data: bytes | memoryview, *, position: int | None = None, path: str =
         raise _corrupt(
             path, where, f"body CRC: expected {crc:#x}, found {body_crc(record.body):#x}"
         )
-    if record.mark & MARK_PRESENT and _check_of(record, crc) != record.mark & MARK_CHECK_MASK:
+    if not record.mark & MARK_PRESENT:
+        if record.mark > MARK_NUMBER_MASK:
+            raise _corrupt(path, where, f"expected our mark or a position, found {record.mark:#x}")
+    elif _check_of(record, crc) != record.mark & MARK_CHECK_MASK:
         raise _corrupt(path, where, "check over header, topic and properties does not match")
     return record
 

@@ -32,6 +32,7 @@ from dueline.store.record import (
     MARK_CHECK_SHIFT,
     MARK_DELAYED,
     MARK_GROUP,
+    MARK_NUMBER_MASK,
     MARK_PRESENT,
     decode,
 )
@@ -92,6 +93,12 @@ def damaged(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     body_at = starts[good] + HEADER_SIZE + extra
     tail_at = body_at + headers["body_size"].astype(np.int64)
     sound &= tail_at + 3 <= ends[good]
+    tail_at = np.where(sound, tail_at, 0)
+    properties_at = tail_at + 1 + data[tail_at]
+    sound &= properties_at + 2 <= ends[good]
+    size_at = np.where(sound, properties_at, 0)
+    properties_size = data[size_at].astype(np.int64) << 8 | data[size_at + 1]
+    sound &= properties_at + 2 + properties_size == ends[good]
     bad[good[~sound]] = True
     good, headers = good[sound], headers[sound]
     body_at, tail_at = body_at[sound], tail_at[sound]
@@ -100,7 +107,8 @@ def damaged(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     marks = headers["mark"].astype(np.uint64)
     found = (marks >> np.uint64(MARK_CHECK_SHIFT)).astype(np.uint16)
     marked = marks & np.uint64(MARK_PRESENT) != 0
-    bad[good] = (headers["crc"] != crcs) | (marked & (found != checks))
+    wrong = np.where(marked, found != checks, marks > np.uint64(MARK_NUMBER_MASK))
+    bad[good] = (headers["crc"] != crcs) | wrong
     return bad
 
 

@@ -1,4 +1,4 @@
-"""What the store's tests share: small stores, a wall clock to move by hand, messages, deliveries."""
+"""What the store's tests share: small stores, a wall clock to move by hand, messages."""
 
 from __future__ import annotations
 
