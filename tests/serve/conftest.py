@@ -23,6 +23,7 @@ READY_S_MAX = 180.0
 
 WAIT_S_MAX = 90.0
 TOPIC = "orders"
+OFF = ("--name-server", "off", "--remoting", "off")
 SMALL = ("--set", "store.commit_segment_size=16MiB", "--set", "store.delay_segment_size=16MiB")
 
 _Result = TypeVar("_Result")
@@ -54,7 +55,7 @@ class Served:
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "dueline", "serve", "--tethered"),
-                *("--data", str(folder), "--flight", "127.0.0.1:0", *SMALL, *words),
+                *("--data", str(folder), "--flight", "127.0.0.1:0", *OFF, *SMALL, *words),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -159,14 +160,14 @@ def session_members(session: int) -> list[int]:
     return members
 
 
-def outgoing(body: str, *, delay_ms: int, key: str = "", queue_id: int = 0) -> Outgoing:
+def outgoing(body: str, *, delay_ms: int, topic: str = TOPIC, key: str = "") -> Outgoing:
     properties = {"TIMER_DELAY_MS": str(delay_ms)}
     if key:
         properties["KEYS"] = key
     return Outgoing(
-        topic=TOPIC,
+        topic=topic,
         body=base64.b64encode(body.encode()).decode(),
-        queue_id=queue_id,
+        queue_id=0,
         properties=properties,
     )
 
@@ -181,11 +182,13 @@ def send(client: ControlClient, *messages: Outgoing) -> dict[str, int]:
     }
 
 
-def receive(client: ControlClient, count: int) -> list[Arrival]:
-    """The topic's first messages, from the start; fails if they do not come."""
-    reader = Reader(client, TOPIC, start="start")
+def receive(
+    client: ControlClient, count: int, *, topic: str = TOPIC, seconds_max: float = WAIT_S_MAX
+) -> list[Arrival]:
+    """A topic's first messages, from the start; fails if they do not come."""
+    reader = Reader(client, topic, start="start")
     arrivals = [
-        arrival for some in reader.pulls(timeout_s=WAIT_S_MAX, count_max=count) for arrival in some
+        arrival for some in reader.pulls(timeout_s=seconds_max, count_max=count) for arrival in some
     ]
     assert len(arrivals) == count
     return arrivals

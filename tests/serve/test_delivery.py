@@ -1,4 +1,7 @@
-"""Broker and pipeline together, and what happens when one of them dies."""
+"""Broker and pipeline together, and what happens when one of them dies.
+
+The tests of this module share one broker, so each reads only what it has sent itself.
+"""
 
 import os
 import random
@@ -18,6 +21,7 @@ from tests.serve.conftest import (
     wait_until,
 )
 
+from dueline.commands.tail import Arrival
 from dueline.flight.control import ControlClient
 from dueline.flight.protocol import Answers, Cancel
 
@@ -30,61 +34,84 @@ def client(serving: Served) -> Iterator[ControlClient]:
         yield client
 
 
-def test_delayed_messages_come_once_and_never_early(tmp_path: Path) -> None:
-    """And through everything that can die: the pipeline, then the broker itself."""
-    choices = random.Random(7)
-    due_ms: dict[str, int] = {}
+def send_some(client: ControlClient, topic: str, count: int) -> dict[str, int]:
+    """Messages with delays up to four seconds; returns when each is due, by body."""
+    choices = random.Random(topic)
+    messages = [
+        outgoing(f"{topic} {number}", topic=topic, delay_ms=choices.randint(1, 4_000))
+        for number in range(count)
+    ]
+    return send(client, *messages)
 
-    def send_some(client: ControlClient, name: str, count: int) -> None:
-        messages = [
-            outgoing(f"{name}-{number}", delay_ms=choices.randint(1, 8_000), queue_id=0)
-            for number in range(count)
-        ]
-        due_ms.update(send(client, *messages))
 
-    with served(tmp_path / "data") as serving:
-        with serving.client() as client:
-            send_some(client, "before Spark", 50)
-            first = serving.wait_until_ready().driver.pid
-            assert first is not None
-            send_some(client, "with Spark", 100)
-            receive(client, 60)
-            os.kill(first, signal.SIGKILL)
-            send_some(client, "after the pipeline", 50)
-            wait_until(lambda: serving.report().driver.start_count == 2, "another pipeline")
-            wait_until(lambda: not session_members(first), "the first pipeline's end")
-            second = serving.wait_until_ready().driver.pid
-            assert second is not None
-            receive(client, 160)
-            send_some(client, "before the kill", 50)
-        serving.stop(signal.SIGKILL)
-        wait_until(lambda: not session_members(second), "the orphans' end", seconds_max=READY_S_MAX)
+def check_promises(arrivals: list[Arrival], due_ms: dict[str, int]) -> None:
+    """Each once, none early, and each due when its producer was told."""
+    assert sorted(arrival.body for arrival in arrivals) == sorted(due_ms)
+    for arrival in arrivals:
+        assert arrival.message.due_ms == due_ms[arrival.body]
+        assert arrival.came_ms >= arrival.message.store_ms >= due_ms[arrival.body]
 
-    with served(tmp_path / "data") as serving, serving.client() as client:
-        serving.wait_until_ready()
-        arrivals = receive(client, 250)
-        assert serving.stop(signal.SIGTERM) == 0
 
-    bodies = [arrival.body for arrival in arrivals]
-    assert sorted(bodies) == sorted(due_ms)
-    assert [arrival.message.due_ms for arrival in arrivals] == [due_ms[body] for body in bodies]
-    assert all(arrival.message.store_ms >= due_ms[arrival.body] for arrival in arrivals)
+def test_delayed_messages_come_once_in_order_and_never_early(client: ControlClient) -> None:
+    due_ms = send_some(client, "plain", 200)
+
+    arrivals = receive(client, 200, topic="plain")
+
+    check_promises(arrivals, due_ms)
+    times = [arrival.message.due_ms for arrival in arrivals]
+    assert times == sorted(due_ms.values())
 
 
 def test_a_cancelled_message_never_comes(serving: Served, client: ControlClient) -> None:
     send(
         client,
-        outgoing("stays 1", delay_ms=3_000),
-        outgoing("goes", delay_ms=4_000, key="gone"),
-        outgoing("stays 2", delay_ms=5_000),
+        outgoing("stays 1", topic="kept", delay_ms=3_000),
+        outgoing("goes", topic="kept", delay_ms=4_000, key="gone"),
+        outgoing("stays 2", topic="kept", delay_ms=5_000),
     )
     answers = client.call(Cancel(keys=("gone",)), Answers).answers
 
-    arrivals = receive(client, 2)
+    arrivals = receive(client, 2, topic="kept")
 
     assert answers == ("cancelled",)
     assert [arrival.body for arrival in arrivals] == ["stays 1", "stays 2"]
     assert serving.report().cancelled == 1
+
+
+def test_a_killed_pipeline_is_started_again_and_goes_on(
+    serving: Served, client: ControlClient
+) -> None:
+    pid = serving.wait_until_ready().driver.pid
+    assert pid is not None
+    due_ms = send_some(client, "pipeline", 100)
+    receive(client, 20, topic="pipeline")
+
+    os.kill(pid, signal.SIGKILL)
+
+    wait_until(lambda: serving.report().driver.start_count == 2, "another pipeline")
+    assert session_members(pid) == []
+    arrivals = receive(client, 100, topic="pipeline")
+    check_promises(arrivals, due_ms)
+    assert "Spark starting again (start 2)" in serving.output
+
+
+def test_a_killed_broker_leaves_no_orphans_and_the_next_one_delivers(tmp_path: Path) -> None:
+    with served(tmp_path / "data") as serving:
+        pid = wait_until(lambda: serving.report().driver.pid, "a pipeline")
+        with serving.client() as client:
+            due_ms = send_some(client, "broker", 50)
+
+        serving.stop(signal.SIGKILL)
+
+        wait_until(lambda: not session_members(pid), "the orphans' end", seconds_max=READY_S_MAX)
+    with served(tmp_path / "data") as serving, serving.client() as client:
+        due_ms |= send_some(client, "broker", 1)  # the same body again: it must come twice
+        arrivals = receive(client, 51, topic="broker", seconds_max=READY_S_MAX)
+
+        assert serving.stop(signal.SIGTERM) == 0
+
+    bodies = [arrival.body for arrival in arrivals]
+    assert sorted(bodies) == sorted([*due_ms, "broker 0"])
 
 
 def test_stopping_takes_the_pipeline_along(tmp_path: Path) -> None:

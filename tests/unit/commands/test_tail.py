@@ -30,7 +30,7 @@ def test_a_delayed_message_is_printed_with_its_lateness(broker: Broker, run: Run
     message = json.loads(ran.out)
     assert message["late_ms"] == message["came_ms"] - message["due_ms"]
     assert message["late_ms"] >= 0
-    assert message["visible_ms"] == message["due_ms"]
+    assert message["visible_ms"] >= message["due_ms"]
     assert (message["topic"], message["queue_id"], message["offset"]) == ("orders", 0, 0)
 
 
