@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.interop import toolchain
+from tests.interop.logback import write_logback
 from tests.interop.processes import Process
 from tests.interop.remoting import Connection
 from tests.interop.waiting import free_ports, wait_until
@@ -65,15 +66,6 @@ _BROKER_SETTINGS = {
     # 5.x: recalling is off by default.
     "recallMessageEnable": "true",
 }
-# 4.x reads its log configuration from this folder and refuses to start without.
-_LOGBACK = """<configuration>
-  <appender name="FILE" class="ch.qos.logback.core.FileAppender">
-    <file>{file}</file>
-    <encoder><pattern>%d %-5level %logger{{0}} - %msg%n</pattern></encoder>
-  </appender>
-  <root level="INFO"><appender-ref ref="FILE"/></root>
-</configuration>
-"""
 
 
 class Apache:
@@ -136,7 +128,7 @@ class Apache:
 
     def start_name_server(self) -> None:
         """Start the name server and wait until it answers."""
-        self._write_logback("namesrv")
+        write_logback(self.folder, "namesrv")
         path = self._write_settings(
             "namesrv.properties",
             {
@@ -153,7 +145,7 @@ class Apache:
 
     def start_broker(self) -> None:
         """Start the broker; after `stop_broker` or `kill_broker` again, on the same store."""
-        self._write_logback("broker")
+        write_logback(self.folder, "broker")
         path = self._write_settings("broker.properties", self._broker_settings)
         self.broker_process = self._java(
             "-Xmx384m", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(path)
@@ -202,12 +194,6 @@ class Apache:
         path = self.folder / name
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
-
-    def _write_logback(self, name: str) -> None:
-        configuration = self.folder / "conf"
-        configuration.mkdir(parents=True, exist_ok=True)
-        text = _LOGBACK.format(file=self.folder / f"{name}.log")
-        (configuration / f"logback_{name}.xml").write_text(text)
 
     def _wait_answer(
         self, address: str, code: int, ext: Mapping[str, str], process: Process

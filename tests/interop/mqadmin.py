@@ -1,4 +1,4 @@
-"""RocketMQ's own administration tool (mqadmin), newest release, against any name server."""
+"""RocketMQ's own administration tool (mqadmin) against any name server."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import subprocess
 from pathlib import Path
 
 from tests.interop import toolchain
+from tests.interop.logback import write_logback
 
 SECONDS_MAX = 60.0
-RELEASE = "apache5"
+# What the tool's own logging says about itself, between the lines that matter.
+_NOISE = "|-INFO in "
 
 
-def mqadmin(name_server: str, folder: Path, command: str, *arguments: str) -> str:
+def mqadmin(
+    name_server: str, folder: Path, command: str, *arguments: str, release: str = "apache5"
+) -> str:
     """Run one command of the tool and return what it printed.
 
-    The tool exits with 0 whatever happens, so the caller has to look at the words.
+    The tool exits with 0 whatever happens, so the caller has to look at the words. `apache49` is
+    the last 4.x release of it, `apache5` the newest.
     """
+    write_logback(folder, "tools")
     result = subprocess.run(
         [
             "java",
@@ -26,7 +32,7 @@ def mqadmin(name_server: str, folder: Path, command: str, *arguments: str) -> st
             f"-Duser.home={folder}",
             f"-Drocketmq.client.logRoot={folder / 'logs'}",
             "-cp",
-            toolchain.class_path(RELEASE),
+            toolchain.class_path(release),
             "org.apache.rocketmq.tools.command.MQAdminStartup",
             command,
             "-n",
@@ -42,4 +48,4 @@ def mqadmin(name_server: str, folder: Path, command: str, *arguments: str) -> st
         timeout=SECONDS_MAX,
         check=False,
     )
-    return result.stdout
+    return "\n".join(line for line in result.stdout.splitlines() if _NOISE not in line)

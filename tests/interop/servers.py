@@ -38,8 +38,8 @@ class Server:
     name_server: str
     # The delay of each level, beginning with level 1.
     levels: str
-    # Arbitrary delivery times and recall: 5.x, and Dueline.
-    has_timers: bool
+    # What came with 5.x: arbitrary delivery times, recall, lite pulls, tables by topic and group.
+    is_5x: bool
 
     def level_ms(self, level: int) -> int:
         """How long a message of this level waits."""
@@ -87,7 +87,7 @@ def _apache(release: str, folder: Path) -> Iterator[Server]:
             name=release,
             name_server=apache.name_server,
             levels=LEVELS,
-            has_timers=release == "apache5",
+            is_5x=release == "apache5",
         )
 
 
@@ -97,7 +97,7 @@ def _dueline(folder: Path) -> Iterator[Server]:
         transactions=TransactionOptions(first_ask_ms=1_000, ask_interval_ms=2_000)
     )
     with Broker(folder, messaging=options) as broker:
-        yield Server(name="dueline", name_server=broker.name_server, levels=LEVELS, has_timers=True)
+        yield Server(name="dueline", name_server=broker.name_server, levels=LEVELS, is_5x=True)
 
 
 STARTERS: Final[dict[str, Callable[[Path], AbstractContextManager[Server]]]] = {

@@ -9,7 +9,7 @@ from tests.interop.waiting import wait_until
 
 from dueline.clock import system_time_ms
 from dueline.message import encode_properties
-from dueline.wire import RequestCode, ResponseCode, Serialization
+from dueline.wire import Command, RequestCode, ResponseCode, Serialization
 from dueline.wire import admin_bodies as admin
 from dueline.wire.admin_headers import ConsumeStatsRequest, TopicRequest
 from dueline.wire.batch import BatchMessage, encode_batch
@@ -127,7 +127,12 @@ def test_tables_of_the_tools(server: Server, topic: str, group: str) -> None:
         groups = admin.GroupConfigs.decode(
             _body(connection, RequestCode.GET_ALL_SUBSCRIPTION_GROUP_CONFIG)
         )
-        running = admin.KeyValues.decode(_body(connection, RequestCode.GET_BROKER_RUNTIME_INFO))
+        # A 4.x broker has no statistics in its first second, and says so with an error.
+        answer = wait_until(
+            lambda: _answer_if_good(connection, RequestCode.GET_BROKER_RUNTIME_INFO),
+            what="running statistics",
+        )
+        running = admin.KeyValues.decode(answer.body)
         stats = admin.TopicStats.decode(
             _body(connection, RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic=topic).encode())
         )
@@ -193,6 +198,11 @@ def _create_group(connection: Connection, group: str) -> None:
     config = admin.GroupConfig(group_name=group, retry_max_times=7)
     answer = connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, body=config.encode())
     assert answer.code == ResponseCode.SUCCESS, answer
+
+
+def _answer_if_good(connection: Connection, code: int) -> Command | None:
+    answer = connection.call(code)
+    return answer if answer.code == ResponseCode.SUCCESS else None
 
 
 def _body(connection: Connection, code: int, ext: dict[str, str] | None = None) -> bytes:

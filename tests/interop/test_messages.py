@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.interop.clients import Client
 from tests.interop.processes import Event
+from tests.interop.servers import Server
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway", "batch"])
-def test_what_is_sent_is_received(client: Client, topic: str, group: str, mode: str) -> None:
+def test_what_is_sent_is_received(
+    server: Server, client: Client, topic: str, group: str, mode: str
+) -> None:
+    if mode == "batch" and client.kind == "java5" and not server.is_5x:
+        pytest.skip("a 4.x broker gives every message of a 5.x client's batch the id of the batch")
     with client.start("consume", topic=topic, group=group) as consumer:
         consumer.wait_events("ready")
         sent = client.send(topic=topic, count=8, mode=mode, tag="TagA", key="order-1", body="hi")
@@ -16,7 +21,9 @@ def test_what_is_sent_is_received(client: Client, topic: str, group: str, mode: 
         received = consumer.wait_events("received", 8)
 
     assert len(sent) == 8
-    assert sorted(e["id"] for e in received) == sorted(e["id"] for e in sent)
+    if not (server.name == "dueline" and client.kind == "go" and mode == "batch"):
+        # Go gives the messages of a batch no ids; Dueline gives them some, Apache shows offset ids.
+        assert sorted(e["id"] for e in received) == sorted(e["id"] for e in sent)
     assert sorted(e["body"] for e in received) == [f"hi-{i}" for i in range(8)]
     assert {e["tags"] for e in received} == {"TagA"}
     assert {e["keys"].strip() for e in received} == {"order-1"}
@@ -91,7 +98,11 @@ def test_broadcasting_gives_every_consumer_every_message(
         assert sorted(e["id"] for e in events) == sorted(e["id"] for e in sent)
 
 
-def test_pull_consumer_finds_the_messages(java: Client, topic: str, group: str) -> None:
+def test_pull_consumer_finds_the_messages(
+    server: Server, java: Client, topic: str, group: str
+) -> None:
+    if java.kind == "java5" and not server.is_5x:
+        pytest.skip("a 4.x broker does not know a 5.x client's pull (361)")
     sent = java.send(topic=topic, count=8)
 
     events = java.run("pull", topic=topic, group=group, count=8)
