@@ -23,7 +23,9 @@ __all__ = ["key_hash", "key_hashes", "merge", "pick", "split", "tags_codes", "te
 
 _NAME_VALUE: Final = 1
 _SEPARATOR: Final = 2
-_HASH_PRIME: Final = 4_294_967_291
+# Far from a power of two: of 2^32 - 5 the powers of 256 repeat but for a small factor, and every
+# other one of a million numbered keys ("order-17") had the hash of another.
+_HASH_PRIME: Final = 4_093_082_899
 _HASH_WIDTH_MAX: Final = 128
 _HASH_WEIGHTS: Final = np.array(
     [pow(256, place, _HASH_PRIME) for place in range(_HASH_WIDTH_MAX)], dtype=np.float64
