@@ -50,6 +50,7 @@ from dueline.store.schema import SCHEDULE_SCHEMA
 
 BODY = os.urandom(100).hex()
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_MESSAGING_OFF = ("--name-server", "off", "--remoting", "off")
 
 
 def main() -> None:
@@ -101,7 +102,7 @@ class Server:
         folder.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.output.open("w")
         self._process = subprocess.Popen(
-            [*command, "--flight", "127.0.0.1:0", *extra],
+            [*command, "--flight", "127.0.0.1:0", *_MESSAGING_OFF, *extra],
             stdout=self._file,
             stderr=subprocess.STDOUT,
             start_new_session=True,

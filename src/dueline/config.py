@@ -37,6 +37,7 @@ from dueline.settings import (
     COUNT,
     DURATION,
     FLAG,
+    OPTIONAL_ADDRESS,
     OPTIONAL_TEXT,
     RATIO,
     SIZE,
@@ -54,6 +55,7 @@ __all__ = [
     "DeliverySettings",
     "ListenSettings",
     "Loaded",
+    "MessagingSettings",
     "SendSettings",
     "StoreSettings",
     "load",
@@ -118,6 +120,28 @@ class ListenSettings:
     flight: str = setting(
         "127.0.0.1:8815", ADDRESS, "Arrow Flight: Spark, bulk jobs and the commands of `dueline`."
     )
+    name_server: str | None = setting(
+        "127.0.0.1:9876", OPTIONAL_ADDRESS, "The name server that RocketMQ 4.x clients ask first."
+    )
+    remoting: str | None = setting(
+        "127.0.0.1:10911", OPTIONAL_ADDRESS, "The broker for RocketMQ 4.x clients."
+    )
+    advertised: str | None = setting(
+        None,
+        OPTIONAL_TEXT,
+        "The host that clients are told to call. Unset: the one that is listened on; for `0.0.0.0` "
+        "the one at which a client reached the name server.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagingSettings:
+    """What clients of the messaging protocols find and may do (`[messaging]`)."""
+
+    cluster: str = setting("DefaultCluster", TEXT, "The cluster's name.")
+    auto_create_topics: bool = setting(True, FLAG, "A send to a new topic creates it.")
+    auto_create_groups: bool = setting(True, FLAG, "A new consumer group is accepted.")
+    connection_count_max: int = setting(10_000, COUNT, "The most connections per port.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +195,7 @@ class Config:
     )
     store: StoreSettings = StoreSettings()
     listen: ListenSettings = ListenSettings()
+    messaging: MessagingSettings = MessagingSettings()
     send: SendSettings = SendSettings()
     delivery: DeliverySettings = DeliverySettings()
 

@@ -29,6 +29,7 @@ __all__ = [
     "COUNT",
     "DURATION",
     "FLAG",
+    "OPTIONAL_ADDRESS",
     "OPTIONAL_TEXT",
     "RATIO",
     "SIZE",
@@ -229,6 +230,10 @@ def _address(value: Any) -> str:
     return str(value)
 
 
+def _optional_address(value: Any) -> str | None:
+    return None if value == "off" else _address(value)
+
+
 def _table(value: Any) -> dict[str, str]:
     if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
         return dict(value)
@@ -304,6 +309,12 @@ ADDRESS: Final = Kind(
     from_text=_address,
     check=_address,
     show=_show_text,
+)
+OPTIONAL_ADDRESS: Final = Kind(
+    expected='host:port, such as "127.0.0.1:9876", or "off"',
+    from_text=_optional_address,
+    check=_optional_address,
+    show=lambda value: _show_text(value or "off"),
 )
 TABLE: Final = Kind(
     expected="a table of texts", from_text=_table_text, check=_table, show=_show_table

@@ -12,14 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.interop.waiting import free_ports
-
 from dueline.clock import Clock
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.engine import Engine
 from dueline.messaging import Messaging, MessagingOptions
 from dueline.metered import MeteredStore
 from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.service import RemotingOptions, RemotingService
 from dueline.server.threads import start_thread
 from dueline.server.ticker import GateTicker
@@ -53,8 +52,9 @@ class Broker:
         self.failures: list[BaseException] = []
         self.clock = Clock()
         # A message's id has the broker's address in it, so ports are chosen before the store opens.
-        name_server_port, broker_port = free_ports(2)
-        options = replace(options, port=broker_port)
+        self._names = Listener.bind("name server", "127.0.0.1", 0)
+        self._listener = Listener.bind("broker", "127.0.0.1", 0)
+        options = replace(options, port=self._listener.port)
         self.store = MeteredStore.open(folder / "store", options, clock=self.clock, files=Files())
         self.offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
         self._writer = Writer(
@@ -70,8 +70,8 @@ class Broker:
         self.service = RemotingService(
             self.messaging,
             RemotingOptions(
-                name_server=("127.0.0.1", name_server_port),
-                broker=("127.0.0.1", broker_port),
+                name_server=self._names,
+                broker=self._listener,
                 limits=limits or Limits(),
             ),
             on_failure=self.failures.append,
@@ -84,11 +84,11 @@ class Broker:
 
     @property
     def name_server(self) -> str:
-        return f"127.0.0.1:{self.service.name_server_port}"
+        return f"127.0.0.1:{self._names.port}"
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.service.broker_port}"
+        return f"127.0.0.1:{self._listener.port}"
 
     def _carry(self) -> None:
         while not self._stopping.wait(TURN_S):

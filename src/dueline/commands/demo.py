@@ -69,7 +69,7 @@ def _broker() -> Iterator[str]:
     folder = tempfile.mkdtemp(prefix="dueline-demo-")
     command = [sys.executable, "-m", "dueline", "serve", "--tethered", "--data", folder]
     process = subprocess.Popen(
-        [*command, "--flight", "127.0.0.1:0"],
+        [*command, "--flight", "127.0.0.1:0", "--name-server", "off", "--remoting", "off"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -16,6 +16,12 @@ __all__ = ["add_settings_arguments", "load_settings"]
 FLAGS: Final[Mapping[str, tuple[str, str, str]]] = {
     "--data": ("data", "DIR", "folder of everything that the broker writes"),
     "--flight": ("listen.flight", "HOST:PORT", "where to listen; port 0 takes a free one"),
+    "--name-server": (
+        "listen.name_server",
+        "HOST:PORT",
+        "name server for RocketMQ clients, or off",
+    ),
+    "--remoting": ("listen.remoting", "HOST:PORT", "broker for RocketMQ 4.x clients, or off"),
     "--master": ("delivery.master", "URL", "Spark master, such as local[4] or spark://…"),
     "--transform": ("delivery.transform", "MODULE:FUNCTION", "applied to messages when due"),
     "--checkpoint": ("delivery.checkpoint", "DIR", "for transforms that keep state"),

@@ -1,7 +1,7 @@
-"""One broker: a store, the threads around it, and its Flight port.
+"""One broker: a store, the threads around it, and its ports: Flight, and RocketMQ's 4.x protocol.
 
     gRPC threads ──▶ engine ──▶ writer thread ──▶ store ◀── gate thread: opens the gate in time
-                       ▲                          │   ▲
+    remoting loop ─▶   ▲                          │   ▲
                        └───── readers woken ◀─────┘   └──── caretaker thread: checkpoints, retention
 
 `start` returns when requests are served. `stop` is the reverse, in an order that keeps promises:
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final
 
 import pyarrow as pa
@@ -27,9 +27,14 @@ from dueline.consumer_offsets import ConsumerOffsets
 from dueline.engine import Engine
 from dueline.errors import StoreClosed, Unavailable
 from dueline.flight.control import DriverReport
+from dueline.messaging import Messaging, MessagingOptions
+from dueline.messaging.topics import TopicOptions
 from dueline.metered import MeteredStore
 from dueline.server.caretaker import Caretaker
 from dueline.server.control import BrokerService, Pipeline
+from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.listeners import Listener, primary_address
+from dueline.server.remoting.service import RemotingOptions, RemotingService
 from dueline.server.threads import OnFailure
 from dueline.server.ticker import GateTicker
 from dueline.server.writer import Writer
@@ -83,15 +88,25 @@ class Broker:
             OSError: the folder cannot be written.
         """
         config = self.config
-        self.store = MeteredStore.open(
-            config.store_folder, store_options(config), clock=self.clock, files=self._files
-        )
+        # Bound first: ids of messages name the port, and a taken port must not cost a recovery.
+        self.remoting_options = remoting_options(config)
+        try:
+            self.store = MeteredStore.open(
+                config.store_folder,
+                store_options(config, self.remoting_options),
+                clock=self.clock,
+                files=self._files,
+            )
+        except BaseException:
+            self.remoting_options.close()
+            raise
         try:
             self._assemble()
         except BaseException:
+            self.remoting_options.close()
             self.store.close()
             raise
-        for part in (self._writer, self._ticker, self._caretaker, self.service):
+        for part in (self._writer, self._ticker, self._caretaker, self.service, self.remoting):
             part.start()
 
     def _assemble(self) -> None:
@@ -107,6 +122,12 @@ class Broker:
         self.engine = Engine(self.store, submit=self._writer.submit)
         self._ticker = GateTicker(self.store, self.clock, on_failure=self._fail)
         self.store.on_gate = self._ticker.wake
+        self.messaging = Messaging(
+            self.engine, self._offsets, files=self._files, options=messaging_options(config)
+        )
+        self.remoting = RemotingService(
+            self.messaging, self.remoting_options, on_failure=self._fail
+        )
         self._caretaker = Caretaker(self.store, self._offsets, on_failure=self._fail)
         try:
             self.service = BrokerService(
@@ -145,10 +166,12 @@ class Broker:
         """Finish what was accepted, then close everything."""
         self.refuse()
         self._writer.stop()
+        self.remoting.stop()
         self.service.stop()
         self._ticker.stop()
         self._caretaker.stop()
         if not self._failed.is_set():
+            self.messaging.save()
             self._offsets.save()
         self.store.close()
 
@@ -175,6 +198,46 @@ class _Late:
         return self._broker.pipeline.report()
 
 
-def store_options(config: Config) -> StoreOptions:
-    """The store's options: its section has the same names."""
-    return StoreOptions(**asdict(config.store))
+def store_options(config: Config, remoting: RemotingOptions | None = None) -> StoreOptions:
+    """The store's options: its section has the same names, and ids name the remoting port."""
+    options = StoreOptions(**asdict(config.store))
+    listener = remoting.broker if remoting is not None else None
+    if listener is None:
+        return options
+    host = primary_address(config.listen.advertised or listener.host)
+    return replace(options, host=host, port=listener.port)
+
+
+def messaging_options(config: Config) -> MessagingOptions:
+    """What all messaging protocols share."""
+    return MessagingOptions(
+        broker_name=config.name,
+        cluster_name=config.messaging.cluster,
+        topics=TopicOptions(auto_create=config.messaging.auto_create_topics),
+        auto_create_groups=config.messaging.auto_create_groups,
+    )
+
+
+def remoting_options(config: Config) -> RemotingOptions:
+    """The ports of RocketMQ's 4.x protocol, bound.
+
+    Raises:
+        Unavailable: one of them is taken.
+    """
+    names = _listener("listen.name_server", config.listen.name_server)
+    try:
+        broker = _listener("listen.remoting", config.listen.remoting)
+    except BaseException:
+        if names is not None:
+            names.close()
+        raise
+    return RemotingOptions(
+        name_server=names,
+        broker=broker,
+        advertised_host=config.listen.advertised,
+        limits=Limits(connection_count_max=config.messaging.connection_count_max),
+    )
+
+
+def _listener(name: str, address: str | None) -> Listener | None:
+    return None if address is None else Listener.bind(name, *parse_address(address))

@@ -18,12 +18,11 @@ from dueline.message import Message
 from dueline.messaging import Messaging
 from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.channel import Channel, Request
+from dueline.server.remoting.listeners import ANY_ADDRESSES
 from dueline.server.remoting.runtime import Runtime
 from dueline.store import PutResult
 
 __all__ = ["Addresses", "Context"]
-
-ANY_ADDRESSES: Final = ("0.0.0.0", "::", "")
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from dueline.errors import BrokerError, ProtocolError
 from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.runtime import Runtime
 from dueline.wire.codes import ResponseCode
 
@@ -59,14 +60,12 @@ class Hub:
         self._sweeps = 0
         self._is_empty = asyncio.Event()
 
-    async def listen(self, host: str, port: int) -> int:
-        """Begin to serve; returns the port, which is a free one for 0."""
+    async def listen(self, listener: Listener) -> None:
+        """Begin to serve."""
         self._server = await self.loop.create_server(
-            lambda: Channel(self), host, port, backlog=1024
+            lambda: Channel(self), sock=listener.socket, backlog=1024
         )
         self._sweep()
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
 
     async def close(self) -> None:
         """Stop listening and close every connection; one that does not read is left behind."""

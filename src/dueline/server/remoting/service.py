@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from dueline.errors import Unavailable
 from dueline.messaging import Messaging
 from dueline.server.remoting.admin import Admin
 from dueline.server.remoting.consume import SendBacks
@@ -24,6 +23,7 @@ from dueline.server.remoting.context import Addresses, Context
 from dueline.server.remoting.group import GroupMembers
 from dueline.server.remoting.hub import Hub
 from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.namesrv import NameServer
 from dueline.server.remoting.offset import Offsets
 from dueline.server.remoting.outbox import Outbox
@@ -43,12 +43,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemotingOptions:
-    """Where to listen, as (host, port), None: not at all; and what clients are told."""
+    """Where to listen, None: not at all; and what clients are told."""
 
-    name_server: tuple[str, int] | None = ("127.0.0.1", 9876)
-    broker: tuple[str, int] | None = ("127.0.0.1", 10911)
+    name_server: Listener | None = None
+    broker: Listener | None = None
     advertised_host: str | None = None
     limits: Limits = field(default_factory=Limits)
+
+    def close(self) -> None:
+        """Give the ports back, if the service was never started."""
+        for listener in (self.name_server, self.broker):
+            if listener is not None:
+                listener.close()
 
 
 class RemotingService:
@@ -66,25 +72,15 @@ class RemotingService:
         self._on_failure = on_failure
         self._threads = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="remoting")
         self._ready = threading.Event()
-        self._error: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self.hubs: list[Hub] = []
-        self.name_server_port = 0
-        self.broker_port = 0
 
     def start(self) -> None:
-        """Listen and serve.
-
-        Raises:
-            Unavailable: a port is taken.
-        """
+        """Begin to serve."""
         self._thread = start_thread("remoting", self._run, on_failure=self._on_failure)
         self._ready.wait()
-        if self._error is not None:
-            self._thread.join()
-            raise self._error
 
     def stop(self) -> None:
         """Close every connection; returns when the loop has ended."""
@@ -104,13 +100,6 @@ class RemotingService:
         self._stopping = asyncio.Event()
         try:
             tasks = await self._listen()
-        except OSError as error:
-            self._error = Unavailable(
-                f"remoting: expected to listen on {self._options.name_server} and "
-                f"{self._options.broker}, found: {error}; is a port taken by another broker?"
-            )
-            await self._close()
-            return
         finally:
             self._ready.set()
         await self._stopping.wait()
@@ -138,17 +127,17 @@ class RemotingService:
                 Admin(context, broker),
             ):
                 broker.add(family.table())
-            self.broker_port = await broker.listen(*self._options.broker)
+            context.addresses = Addresses(
+                host=self._options.advertised_host or self._options.broker.host,
+                port=self._options.broker.port,
+            )
+            await broker.listen(self._options.broker)
             tasks.append(asyncio.create_task(transactions.ask()))
             members.expire()
         if self._options.name_server is not None:
             names = self._hub("name server", runtime)
             names.add(NameServer(context).table())
-            self.name_server_port = await names.listen(*self._options.name_server)
-        host = self._options.advertised_host
-        if host is None:
-            host = self._options.broker[0] if self._options.broker is not None else ""
-        context.addresses = Addresses(host=host, port=self.broker_port)
+            await names.listen(self._options.name_server)
         return tasks
 
     def _hub(self, name: str, runtime: Runtime) -> Hub:
