@@ -42,6 +42,7 @@ class Checkpoint:
     commit_keys: list[str] = field(default_factory=list)
     commit_keys_end: int = 0
     queues: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    queue_checks: dict[str, dict[str, dict[str, list[int]]]] = field(default_factory=dict)
     delay_queues: dict[str, int] = field(default_factory=dict)
     segments: dict[str, list[int]] = field(default_factory=dict)
     levels: list[list[Any]] = field(default_factory=list)

@@ -6,16 +6,23 @@ Unit i is the message with queue offset i. Files have a fixed length and are nam
 offset of their first unit: consumequeue/TOPIC/QUEUE/00000000000000000000. Everything here is
 derived from the commit log and rebuilt by recovery; nothing is synced but at a checkpoint.
 
+Units have no room for a check. A checkpoint keeps a CRC-32 of each file's units instead, and the
+first read of a file compares it; a file that is damaged or missing is made again from the log
+(`repair`), which takes a walk through it.
+
 `end` is the next offset (what consumers may read ends there), `start` the first one that still
 exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +39,9 @@ _ALLOCATE_BYTES: Final = 16 << 10
 assert UNIT_SIZE == 20
 
 Units = npt.NDArray[Any]
+Check = tuple[int, int]  # how many units, and their CRC-32
+Repair = Callable[[int, int], Units]
+"""Gives the units of offsets [start, end) as the log has them; size 0 where it has none."""
 
 
 class ConsumeQueue:
@@ -44,6 +54,10 @@ class ConsumeQueue:
         self._open: dict[int, File] = {}
         self._written: set[int] = set()
         self._room_end = 0  # units before this offset have disk space
+        self._checked: set[int] = set()  # files that were found to be sound
+        self._mutex = threading.Lock()
+        self.checks: dict[int, Check] = {}  # by the file's first offset
+        self.repair: Repair | None = None
         self.start = 0
         self.end = 0
 
@@ -69,9 +83,13 @@ class ConsumeQueue:
             base = self._base_of(self.end)
             room = base + self._file_units - self.end
             part = units[done : done + room]
+            data = part.tobytes()
             file = self._file(base, create=True)
-            file.write_at((self.end - base) * UNIT_SIZE, part.tobytes())
+            file.write_at((self.end - base) * UNIT_SIZE, data)
             self._written.add(base)
+            count, check = self.checks.get(base, (0, 0))
+            if count == self.end - base:
+                self.checks[base] = (count + len(part), crc32(data, check))
             self.end += len(part)
             done += len(part)
         return first
@@ -82,21 +100,40 @@ class ConsumeQueue:
         stop = min(offset + count, self.end, base + self._file_units)
         if offset < self.start or offset >= stop:
             return np.empty(0, dtype=UNIT_DTYPE)
+        if base not in self._checked:
+            self._check(base)
         data = self._file(base).read_at((offset - base) * UNIT_SIZE, (stop - offset) * UNIT_SIZE)
         return np.frombuffer(data, dtype=UNIT_DTYPE)
+
+    def _check(self, base: int) -> None:
+        """Compare a file with its check, and make it again if they differ."""
+        with self._mutex:
+            if base in self._checked:
+                return
+            count, check = self.checks.get(base, (0, 0))
+            is_missing = not self._files.exists(self._folder / _file_name(base))
+            file = self._file(base, create=True)
+            data = file.read_at(0, count * UNIT_SIZE)
+            if (is_missing or crc32(data) != check) and self.repair is not None:
+                units = np.frombuffer(data, dtype=UNIT_DTYPE).copy()
+                found = self.repair(base, base + count)
+                units[found["size"] > 0] = found[found["size"] > 0]
+                file.write_at(0, units.tobytes())
+                self.checks[base] = (count, crc32(units.tobytes()))
+                self._written.add(base)
+            self._checked.add(base)
 
     def written_beyond(self, offset: int) -> Units:
         """Units on disk from `offset` on, whatever `end` says: what a crashed process had shown."""
         found = []
         base = self._base_of(offset)
         while (self._folder / _file_name(base)).exists():
-            data = self._file(base).read_at(
-                (offset - base) * UNIT_SIZE, (base + self._file_units - offset) * UNIT_SIZE
-            )
-            units = np.frombuffer(data, dtype=UNIT_DTYPE)
+            at = (offset - base) * UNIT_SIZE
+            data = self._file(base).read_at(at, self._file(base).data_end(at) - at)
+            units = np.frombuffer(data[: len(data) // UNIT_SIZE * UNIT_SIZE], dtype=UNIT_DTYPE)
             empty = np.flatnonzero(units["size"] <= 0)
             found.append(units[: int(empty[0])] if len(empty) else units)
-            if len(empty):
+            if len(empty) or len(units) < base + self._file_units - offset:
                 break
             base += self._file_units
             offset = base
@@ -112,7 +149,7 @@ class ConsumeQueue:
             return
         file = self._file(last)
         at = (self.end - last) * UNIT_SIZE
-        data = file.read_at(at, file.size_bytes - at)
+        data = file.read_at(at, file.data_end(at) - at)
         size = len(data.rstrip(b"\0"))
         if size:
             file.write_at(at, bytes(size))
@@ -150,6 +187,7 @@ class ConsumeQueue:
         if file is not None:
             file.close()
         self._written.discard(base)
+        self.checks.pop(base, None)
         self._files.remove(self._folder / _file_name(base))
 
     def sync(self) -> None:
@@ -192,6 +230,7 @@ class ConsumeQueues:
         self._file_units = file_units
         self._numbers: dict[tuple[str, int], int] = {}
         self._queues: list[ConsumeQueue] = []
+        self.repair: Callable[[str, int, int, int], Units] | None = None  # topic, queue, start, end
         self.names: list[tuple[str, int]] = []
 
     def number_of(self, topic: str, queue_id: int) -> int:
@@ -200,7 +239,10 @@ class ConsumeQueues:
         if number is None:
             number = self._numbers[topic, queue_id] = len(self._queues)
             folder = self._folder / topic / str(queue_id)
-            self._queues.append(ConsumeQueue(self._files, folder, self._file_units))
+            queue = ConsumeQueue(self._files, folder, self._file_units)
+            if self.repair is not None:
+                queue.repair = partial(self.repair, topic, queue_id)
+            self._queues.append(queue)
             self.names.append((topic, queue_id))
         return number
 
@@ -240,8 +282,22 @@ class ConsumeQueues:
             result.setdefault(topic, {})[str(queue_id)] = [queue.start, queue.end]
         return result
 
-    def restore(self, ranges: dict[str, dict[str, list[int]]]) -> None:
-        """Take starts and ends from a checkpoint; also know queues that exist only on disk."""
+    def checks(self) -> dict[str, dict[str, dict[str, list[int]]]]:
+        """The checks of every queue's files, as a checkpoint keeps them."""
+        result: dict[str, dict[str, dict[str, list[int]]]] = {}
+        for (topic, queue_id), queue in zip(self.names, self._queues, strict=True):
+            result.setdefault(topic, {})[str(queue_id)] = {
+                str(base): list(check) for base, check in queue.checks.items()
+            }
+        return result
+
+    def restore(
+        self,
+        ranges: dict[str, dict[str, list[int]]],
+        checks: dict[str, dict[str, dict[str, list[int]]]],
+    ) -> None:
+        """Take starts, ends and checks from a checkpoint; also know queues that exist only on
+        disk."""
         for topic in self._files.names(self._folder):
             for queue_id in self._files.names(self._folder / topic):
                 self.number_of(topic, int(queue_id))
@@ -249,6 +305,8 @@ class ConsumeQueues:
             for queue_id, (start, end) in queues.items():
                 queue = self._queues[self.number_of(topic, int(queue_id))]
                 queue.start, queue.end = start, end
+                for base, (count, check) in checks.get(topic, {}).get(queue_id, {}).items():
+                    queue.checks[int(base)] = (count, check)
 
     def __iter__(self) -> Any:
         return iter(self._queues)

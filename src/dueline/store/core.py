@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ from dueline.store.key_index import KeyIndex
 from dueline.store.log import Log
 from dueline.store.options import StoreOptions
 from dueline.store.record import QUEUE_OFFSET_AT
+from dueline.store.repair import units_from_log
 from dueline.store.states import States
 from dueline.store.timeline import Timeline
 
@@ -57,6 +59,7 @@ class Core:
         self.commit = Log(files, path / COMMIT_LOG, options.commit_segment_size_bytes)
         self.delay = Log(files, path / DELAY_LOG, options.delay_segment_size_bytes)
         self.queues = ConsumeQueues(files, path / "consumequeue", options.queue_file_units)
+        self.queues.repair = partial(units_from_log, self.commit)
         self.gate = Gate()
         self.timeline = Timeline(files, path / "timeline", States())
         self.commit_keys = KeyIndex(files, path / "index" / COMMIT_LOG)
@@ -220,6 +223,11 @@ class Core:
             )
             self.queues.append(rows.queue, rows.position, rows.size, rows.tags_code)
         self.notify(np.unique(rows.queue).tolist())
+
+    def mend_offset(self, position: int, offset: int) -> None:
+        """Put the right queue offset into a record: the one field that has no check."""
+        row = np.frombuffer(offset.to_bytes(8, "big"), dtype=np.uint8).reshape(1, 8)
+        self.commit.scatter(np.array([position + QUEUE_OFFSET_AT], dtype=np.int64), row)
 
     def notify(self, numbers: list[int]) -> None:
         """Tell whoever waits that these queues have grown."""

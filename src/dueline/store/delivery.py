@@ -24,6 +24,7 @@ from dueline.store.control import Control
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
 from dueline.store.kernels import Int64s
+from dueline.store.record import NO_OFFSET
 from dueline.store.schema import DELIVERY_SCHEMA
 from dueline.store.states import DELIVERED, DROPPED, PENDING
 
@@ -106,7 +107,13 @@ class Deliverer:
                 kind=control.END, start=int(positions[0]), count=len(rows), numbers=dropped
             )
             closing = control.encode(last, position=int(positions[-1]), store_ms=now_ms)
-            stamp.restamp(rows.data, rows.starts, positions=positions[:-1], store_ms=visible_ms)
+            stamp.restamp(
+                rows.data,
+                rows.starts,
+                positions=positions[:-1],
+                store_ms=visible_ms,
+                queue_offsets=np.full(len(rows), NO_OFFSET, dtype=np.int64),
+            )
             core.append(core.commit, positions, sizes, rows.data, closing)
             with core.lock:
                 core.timeline.mark(rows.origin, DELIVERED)

@@ -71,13 +71,14 @@ class LogReader:
     def gather(self, positions: Positions, sizes: npt.NDArray[np.int32]) -> pa.BinaryArray:
         """Many records as one Arrow array, in the given order; one copy, made in C.
 
-        A record whose segment is gone comes out empty: the caller's checks then say that it is
-        damaged.
+        A record whose segment is gone, or that cannot be there at all, comes out empty: the
+        caller's checks then say that it is damaged.
         """
         bases = positions - positions % self.segment_size_bytes
         segments, segment_index = np.unique(bases, return_inverse=True)
         buffers = []
-        sizes = sizes.astype(np.int32)
+        outside = (sizes < 0) | (positions - bases + sizes > self.segment_size_bytes)
+        sizes = np.where(outside, 0, sizes).astype(np.int32)
         for number, base in enumerate(segments.tolist()):
             try:
                 buffers.append(pa.py_buffer(self.segment(base).view()))

@@ -133,6 +133,7 @@ class Maintainer:
             clock_ms=core.clock.now_ms(),
             next_seq=core.next_seq,
             queues=core.queues.ranges(),
+            queue_checks=core.queues.checks(),
             delay_queues=dict(core.delay_queues),
             segments={str(base): list(seqs) for base, seqs in core.segments.items()},
             levels=[[position, levels] for position, levels in core.levels_history],

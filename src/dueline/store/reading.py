@@ -99,6 +99,8 @@ class Reader:
                 except NotFound:
                     view = memoryview(b"")
                 if is_whole(view, position, size):
+                    if int.from_bytes(view[20:28], "big") != offset + scanned:
+                        self._core.mend_offset(position, offset + scanned)
                     found.append(view)
                     size_bytes += size
                 else:

@@ -67,6 +67,7 @@ MARK_CHECK_SHIFT: Final = 44
 MARK_CHECK_MASK: Final = 0xFFFF << MARK_CHECK_SHIFT
 MARK_NUMBER_MASK: Final = (1 << MARK_CHECK_SHIFT) - 1
 
+NO_OFFSET: Final = -1  # the queue offset of a record that is in no queue yet
 QUEUE_OFFSET_AT: Final = 20
 POSITION_AT: Final = 28
 STORE_MS_AT: Final = 56

@@ -18,31 +18,25 @@ import logging
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dueline.errors import CorruptRecord
-from dueline.message import CONTROL_TOPIC, SYS_COMMIT, SYS_TRANSACTION_MASK
+from dueline.message import SYS_COMMIT, SYS_TRANSACTION_MASK
 from dueline.store import checkpoint as checkpoints
-from dueline.store import control, kernels, properties
+from dueline.store import control, properties
 from dueline.store import record as records
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
-from dueline.store.control import Control
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
 from dueline.store.kernels import Int32s, Int64s
 from dueline.store.log import Log
 from dueline.store.maintenance import checkpoint_path, states_path
 from dueline.store.record import (
-    HEADER_SIZE,
-    HOST_V6_EXTRA,
-    MARK_DELAYED,
     MARK_GROUP,
-    MARK_NUMBER_MASK,
     MARK_PRESENT,
 )
+from dueline.store.record_columns import RecordColumns
 from dueline.store.run import OpenRun, Units
 from dueline.store.scan import Damage, Scan, scan
 from dueline.store.states import CANCELLED, DELIVERED, DROPPED, PENDING, States
@@ -50,7 +44,6 @@ from dueline.store.states import CANCELLED, DELIVERED, DROPPED, PENDING, States
 __all__ = ["Report", "recover"]
 
 _log = logging.getLogger(__name__)
-_CONTROL: bytes = CONTROL_TOPIC.encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +150,7 @@ class _Recovery:
             self._rebuilt.append(error.message)
             core.commit_keys.reset(core.commit.start)
             start = replace(start, commit_position=core.commit.start)
-        core.queues.restore(start.queues)
+        core.queues.restore(start.queues, start.queue_checks)
         core.index_ms = start.index_ms
         return start
 
@@ -228,18 +221,18 @@ class _Recovery:
     def _replay_delay(self, found: Scan) -> None:
         core = self._core
         for rows, batch in found.batches(core.delay):
-            columns = _Columns(batch)
+            columns = RecordColumns(batch)
             self._apply_controls(columns, delay=True)
             chosen = np.flatnonzero(columns.is_delayed)
             if not len(chosen):
                 continue
             positions = found.positions[rows][chosen]
-            columns = _Columns(batch.take(pa.array(chosen)))
+            columns = RecordColumns(batch.take(pa.array(chosen)))
             self._add_units(columns, positions, found.sizes[rows][chosen])
         core.timeline.open.position_end = core.delay.end
         core.delay_keys.position_end = core.delay.end
 
-    def _add_units(self, columns: _Columns, positions: Int64s, sizes: Int32s) -> None:
+    def _add_units(self, columns: RecordColumns, positions: Int64s, sizes: Int32s) -> None:
         core = self._core
         seqs = columns.number
         if core.timeline.states.end == 0 and not core.timeline.runs and len(seqs):
@@ -289,7 +282,7 @@ class _Recovery:
         states = self._core.timeline.states
         states.mark(seqs[states.of(seqs) == PENDING], DROPPED)
 
-    def _dues(self, columns: _Columns, positions: Int64s) -> Int64s:
+    def _dues(self, columns: RecordColumns, positions: Int64s) -> Int64s:
         core = self._core
         timer = properties.values(columns.texts, "TIMER_OUT_MS").to_pylist()
         level = properties.values(columns.texts, "DELAY").to_pylist()
@@ -303,7 +296,7 @@ class _Recovery:
                 dues.append(store_ms[row] + delay_ms)
         return np.array(dues, dtype=np.int64)
 
-    def _count_delay_queues(self, columns: _Columns) -> None:
+    def _count_delay_queues(self, columns: RecordColumns) -> None:
         """Go on counting queue offsets of the delay topics where the log left off."""
         names = columns.topics.to_pylist()
         pairs = zip(
@@ -317,7 +310,7 @@ class _Recovery:
             known = self._core.delay_queues.get(name, 0)
             self._core.delay_queues[name] = max(known, offset + 1)
 
-    def _apply_controls(self, columns: _Columns, *, delay: bool) -> None:
+    def _apply_controls(self, columns: RecordColumns, *, delay: bool) -> None:
         timeline = self._core.timeline
         for entry in columns.controls():
             if delay:
@@ -331,7 +324,7 @@ class _Recovery:
         core = self._core
         parts = []
         for rows, batch in found.batches(core.commit):
-            columns = _Columns(batch)
+            columns = RecordColumns(batch)
             self._apply_controls(columns, delay=False)
             origin = np.where(columns.is_delayed, columns.number, -1)
             delivered = origin[origin >= 0]
@@ -351,7 +344,7 @@ class _Recovery:
 
     def _gate_rows(
         self,
-        columns: _Columns,
+        columns: RecordColumns,
         chosen: Int64s,
         positions: Int64s,
         sizes: Int32s,
@@ -431,39 +424,6 @@ class _Recovery:
         text = str(core.rules.levels)
         if not core.levels_history or core.levels_history[-1][1] != text:
             core.levels_history.append((core.delay.end, text))
-
-
-class _Columns:
-    """The fields of a batch of sound records that recovery needs."""
-
-    def __init__(self, batch: pa.BinaryArray) -> None:
-        self._batch = batch
-        data, offsets = kernels.buffer_of(batch)
-        starts, ends = offsets[:-1], offsets[1:]
-        self.headers = kernels.headers(data, starts)
-        wide = self.headers["sys_flag"] >> 4 & 3
-        extra = HOST_V6_EXTRA * ((wide & 1) + (wide >> 1)).astype(np.int64)
-        topic_at = starts + HEADER_SIZE + extra + self.headers["body_size"].astype(np.int64) + 1
-        topic_size = data[topic_at - 1].astype(np.int64)
-        self.topics = kernels.slices(data, topic_at, topic_size)
-        text_at = topic_at + topic_size + 2
-        self.texts = kernels.slices(data, text_at, ends - text_at)
-        marks = self.headers["mark"].astype(np.uint64)
-        flags = np.uint64(MARK_PRESENT | MARK_DELAYED)
-        self.is_delayed = marks & flags == flags
-        self.number: Int64s = (marks & np.uint64(MARK_NUMBER_MASK)).astype(np.int64)
-
-    def controls(self) -> list[Control]:
-        rows = np.flatnonzero(pc.equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))
-        return [control.decode(records.decode(self._batch[row].as_py())) for row in rows.tolist()]
-
-    def key_hashes(self) -> tuple[npt.NDArray[np.uint32], Int64s]:
-        real = np.flatnonzero(pc.not_equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))
-        texts = self.texts.take(pa.array(real))
-        lists = properties.key_hashes(
-            properties.values(texts, "UNIQ_KEY"), properties.values(texts, "KEYS")
-        )
-        return lists.flatten().to_numpy(), np.repeat(real, kernels.lengths_of(lists))
 
 
 def _without_open_group(log: Log, found: Scan, whole_end: int) -> Scan:
