@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -26,11 +27,13 @@ from dueline.commands.tail import Arrival, Reader
 from dueline.commands.times import show_clock, show_span
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.flight.control import ControlClient, Outgoing, Report, Reported, Send, Sent
+from dueline.schedule import parse_duration_ms
 
 __all__ = ["configure", "run"]
 
 TOPIC: Final = "demo"
-DELAY_MS_MAX: Final = 40_000
+DELAY_MS_MIN: Final = 1_000
+DELAY_MS_MAX: Final = 60_000
 READY_S_MAX: Final = 75.0
 """Starting Spark takes 6 s, and much more on a machine that is busy or slow."""
 
@@ -40,10 +43,40 @@ _LEVELS_MS: Final = {1: 1_000, 2: 5_000, 3: 10_000, 4: 30_000}
 _SENT_AT_ONCE: Final = 100
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to send."""
+
+    count: int
+    delay_ms_max: int
+    seed: int
+
+    def messages(self) -> Iterator[Outgoing]:
+        """A third by level, the rest with a delay of their own."""
+        choices = random.Random(self.seed)
+        levels = [level for level, ms in _LEVELS_MS.items() if ms <= self.delay_ms_max]
+        for number in range(1, self.count + 1):
+            if number % 3 == 0:
+                level = choices.choice(levels)
+                text, properties = f"level {level}", {"DELAY": str(level)}
+            else:
+                delay_ms = choices.randint(DELAY_MS_MIN, self.delay_ms_max)
+                text, properties = f"in {show_span(delay_ms)}", {"TIMER_DELAY_MS": str(delay_ms)}
+            yield Outgoing(
+                topic=TOPIC,
+                body=base64.b64encode(f"message {number}, {text}".encode()).decode(),
+                queue_id=number % 4,
+                properties=properties,
+            )
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "--count", type=int, default=300, metavar="N", help="messages (default: 300)"
+    )
+    parser.add_argument(
+        "--within", default="40s", metavar="DURATION", help="the longest delay (default: 40s)"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the delays (default: 1)")
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
@@ -54,12 +87,16 @@ def run(args: argparse.Namespace) -> int:
     """Show it; 1 if a message was lost, early or came twice."""
     if args.count < 1:
         raise InvalidRequest(f"count: expected 1 or more, found {args.count}")
+    delay_ms_max = parse_duration_ms(args.within)
+    if not DELAY_MS_MIN <= delay_ms_max <= DELAY_MS_MAX:
+        raise InvalidRequest(f"within: expected 1s to 60s, found {args.within}")
     print("starting a broker in a temporary folder; Spark takes some seconds ...", flush=True)
     with _broker() as address, ControlClient(address) as client:
         _wait_until_ready(client)
         reader = Reader(client, TOPIC, start="start")
-        due_ms = _send(client, args.count, random.Random(args.seed))
-        arrivals = _watch(reader, due_ms, is_quiet=args.quiet)
+        plan = Plan(count=args.count, delay_ms_max=delay_ms_max, seed=args.seed)
+        due_ms = _send(client, plan)
+        arrivals = _watch(reader, due_ms, plan, is_quiet=args.quiet)
     return _summarise(due_ms, arrivals)
 
 
@@ -113,43 +150,28 @@ def _wait_until_ready(client: ControlClient) -> None:
     raise Unavailable(f"Spark was not ready after {READY_S_MAX:g} s; is the machine very busy?")
 
 
-def _send(client: ControlClient, count: int, choices: random.Random) -> dict[str, int]:
+def _send(client: ControlClient, plan: Plan) -> dict[str, int]:
     """Send the messages; returns when each is due, by its id."""
     due_ms: dict[str, int] = {}
-    for start in range(0, count, _SENT_AT_ONCE):
-        numbers = range(start + 1, min(start + _SENT_AT_ONCE, count) + 1)
-        messages = tuple(_message(number, choices) for number in numbers)
-        for result in client.ask(Send(messages=messages), Sent).results:
+    messages = list(plan.messages())
+    for start in range(0, len(messages), _SENT_AT_ONCE):
+        part = tuple(messages[start : start + _SENT_AT_ONCE])
+        for result in client.ask(Send(messages=part), Sent).results:
             if result.error is not None or result.due_ms is None:
                 raise Unavailable(f"the broker refused a message: {result.error}")
             due_ms[result.unique_id] = result.due_ms
     print(
-        f"sent {count} messages, due within {show_span(DELAY_MS_MAX)}: a third by level, the rest "
-        "to the millisecond\n",
+        f"sent {plan.count} messages, due within {show_span(plan.delay_ms_max)}: a third by level, "
+        "the rest to the millisecond\n",
         flush=True,
     )
     return due_ms
 
 
-def _message(number: int, choices: random.Random) -> Outgoing:
-    if number % 3 == 0:
-        level = choices.choice(list(_LEVELS_MS))
-        text, properties = f"level {level}", {"DELAY": str(level)}
-    else:
-        delay_ms = choices.randint(1_000, DELAY_MS_MAX)
-        text, properties = f"in {show_span(delay_ms)}", {"TIMER_DELAY_MS": str(delay_ms)}
-    return Outgoing(
-        topic=TOPIC,
-        body=base64.b64encode(f"message {number}, {text}".encode()).decode(),
-        queue_id=number % 4,
-        properties=properties,
-    )
-
-
-def _watch(reader: Reader, due_ms: dict[str, int], *, is_quiet: bool) -> list[Arrival]:
+def _watch(reader: Reader, due_ms: dict[str, int], plan: Plan, *, is_quiet: bool) -> list[Arrival]:
     """Print what comes until everything has, or should have long ago."""
     arrivals: list[Arrival] = []
-    timeout_s = (DELAY_MS_MAX + _PATIENCE_MS) / 1000
+    timeout_s = (plan.delay_ms_max + _PATIENCE_MS) / 1000
     for some in reader.pulls(timeout_s=timeout_s, count_max=len(due_ms)):
         for arrival in some:
             arrivals.append(arrival)

@@ -1,0 +1,113 @@
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.commands.conftest import Run
+from tests.unit.server.local import running, small_config
+
+from dueline.commands.serve import Terminal
+from dueline.engine import Figures
+from dueline.flight.control import DriverReport
+from dueline.lateness import LatenessFigures
+
+NOTHING = LatenessFigures(count=0, p50_ms=None, p99_ms=None, max_ms=None)
+READY = DriverReport(status="ready", pid=7, start_count=1)
+
+
+def figures(lateness: LatenessFigures = NOTHING, **changes: int) -> Figures:
+    counts = dict.fromkeys(
+        (
+            *("now_ms", "started_ms", "sent_count", "sent_delayed_count", "refused_count"),
+            *("delivered_count", "dropped_count", "skipped_count", "cancelled_count"),
+            *("rescheduled_count", "pending_count", "at_gate_count", "waiting_reader_count"),
+            "late_ms_max",
+        ),
+        0,
+    )
+    return Figures(**{"next_due_ms": None, "lateness": lateness, **counts, **changes})  # type: ignore[arg-type]
+
+
+def test_a_status_says_what_waits_and_how_late_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(small_config(tmp_path))
+    lateness = LatenessFigures(count=9, p50_ms=1, p99_ms=20, max_ms=1_500)
+
+    terminal.tick(
+        figures(
+            lateness, pending_count=1_200, at_gate_count=34, next_due_ms=2_000, delivered_count=9
+        ),
+        READY,
+    )
+
+    line = capsys.readouterr().out
+    assert line.endswith(
+        "  1,234 wait · next in 2 s · 9 delivered · late p50 1 ms, p99 20 ms, max 1.5 s\n"
+    )
+
+
+def test_without_a_terminal_only_news_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(small_config(tmp_path))
+
+    terminal.tick(figures(pending_count=1), READY)
+    terminal.tick(figures(pending_count=1, now_ms=60_000), READY)
+    terminal.tick(figures(pending_count=2), READY)
+
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert terminal.tick_s >= 10
+
+
+def test_on_a_terminal_one_line_is_kept_up_to_date(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    terminal = Terminal(small_config(tmp_path))
+
+    terminal.tick(figures(pending_count=1), READY)
+    terminal.tick(figures(pending_count=1), READY)
+    terminal.stopping()
+
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert out.count("\r\x1b[K1 wait · 0 delivered") == 2
+
+
+def test_the_pipelines_way_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal(small_config(tmp_path))
+
+    for report in (
+        DriverReport(status="starting", pid=7, start_count=1),
+        READY,
+        DriverReport(status="waiting", start_count=1, reason="no Java here"),
+        DriverReport(status="starting", pid=8, start_count=2),
+    ):
+        terminal.driver(report)
+
+    starting, ready, ended, again = capsys.readouterr().out.splitlines()
+    assert f"Spark starting, process 7; it writes to {tmp_path / 'spark.log'}" in starting
+    assert "Spark ready after" in ready
+    assert "Spark ended: no Java here; messages wait, it is started again" in ended
+    assert "Spark starting again (start 2), process 8" in again
+
+
+def test_accepting_is_told_with_the_address(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = small_config(tmp_path, **{"delivery.enabled": "false"})
+    with running(config) as broker:
+        Terminal(config).accepting(broker)
+
+        out = capsys.readouterr().out
+        assert f"accepting on {broker.address}" in out
+        assert "`dueline deliver` has to run elsewhere" in out
+
+
+def test_a_folder_that_cannot_be_written_is_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    ran = run("serve", "--data", str(tmp_path / "file" / "data"), "--no-spark")
+
+    assert ran.code == 2
+    assert "expected to write into it" in ran.err
