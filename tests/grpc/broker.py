@@ -24,12 +24,13 @@ from dueline.engine import Engine
 from dueline.messaging import Messaging, MessagingOptions
 from dueline.messaging.pop import Pop
 from dueline.messaging.transactions import TransactionOptions
+from dueline.metered import MeteredStore
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.grpc.server import GrpcServer
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.ticker import GateTicker
 from dueline.server.writer import Writer
-from dueline.store import CORNER_START, Files, Store, StoreOptions
+from dueline.store import CORNER_START, Files, StoreOptions
 from dueline.store.restore import carry
 
 SMALL = StoreOptions(commit_segment_size_bytes=64 << 20, delay_segment_size_bytes=64 << 20)
@@ -44,7 +45,7 @@ class TestBroker:
         self, folder: Path, options: GrpcOptions, *, transactions: TransactionOptions | None = None
     ) -> None:
         self.failures: list[BaseException] = []
-        self.store = Store.open(folder / "store", SMALL, clock=Clock())
+        self.store = MeteredStore.open(folder / "store", SMALL, clock=Clock())
         self.writer = Writer(
             self.store.put_all,
             count_max=20_000,
@@ -67,6 +68,7 @@ class TestBroker:
         )
         self.receipts = ReceiptWriter(self.pop, on_failure=self.failures.append)
         self.ticker = GateTicker(self.store, self.store.clock, on_failure=self.failures.append)
+        self.store.on_gate = self.ticker.wake
         self.server = GrpcServer(
             self.messaging,
             self.pop,
@@ -112,7 +114,6 @@ class TestBroker:
             window = self.store.window(corner)
             if len(window):
                 self.store.deliver([carry(self.store.read_window(window))])
-                self.ticker.wake()
 
 
 def main() -> None:

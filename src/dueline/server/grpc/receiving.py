@@ -311,15 +311,19 @@ class Receiving:
                 f"invisible duration: expected 0 to {self._parts.options.invisible_ms_max} ms, "
                 f"found {invisible_ms}",
             )
+        if not self._parts.clients.is_push_consumer(client_id):
+            return self._parts.pop.change(group, topic, request.receipt_handle, invisible_ms)
         backoff_ms = self._parts.options.backoff_ms
+        attempt_max = self._parts.attempt_max(group)
 
         def duration_ms(attempt: int) -> int:
-            # A push consumer that refuses a message for less than a second has misread the
-            # backoff it was told; it would get the message again and again without a pause.
-            if invisible_ms >= REFUSED_MS_MIN or not self._parts.clients.is_push_consumer(
-                client_id
-            ):
+            """What a refusal means: a push consumer changes the duration for no other reason."""
+            if attempt >= attempt_max:
+                return 0  # dead: there is nothing to wait for
+            if invisible_ms >= REFUSED_MS_MIN:
                 return invisible_ms
+            # Some clients misread the backoff they were told; without one they would get the
+            # message again and again without a pause.
             return backoff_ms[min(max(attempt, 1), len(backoff_ms)) - 1]
 
         return self._parts.pop.change(group, topic, request.receipt_handle, duration_ms)
