@@ -28,8 +28,10 @@ class Peer(Connection):
         group: str = "producer",
         sys_flag: int = 0,
         attempts: int = 0,
+        names: Mapping[str, str] | None = None,
         **properties: str,
     ) -> Command:
+        """Send one message; properties by keyword, or as `names`."""
         ext = {
             "a": group,
             "b": topic,
@@ -39,7 +41,7 @@ class Peer(Connection):
             "f": str(sys_flag),
             "g": "1700000000000",
             "h": "0",
-            "i": encode_properties(properties).decode(),
+            "i": encode_properties({**(names or {}), **properties}).decode(),
             "j": str(attempts),
         }
         return self.call(RequestCode.SEND_MESSAGE_V2, ext, body)

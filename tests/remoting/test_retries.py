@@ -142,7 +142,11 @@ def test_delay_beyond_rocketmqs_three_days_is_accepted(broker: Broker, peer: Pee
 
 def half(peer: Peer, body: bytes = b"half", **properties: str) -> Command:
     return peer.send_message(
-        "orders", body, group="pg", sys_flag=4, TRAN_MSG="true", PGROUP="pg", **properties
+        "orders",
+        body,
+        group="pg",
+        sys_flag=4,
+        names={"TRAN_MSG": "true", "PGROUP": "pg", **properties},
     )
 
 

@@ -74,7 +74,7 @@ def test_long_names_and_both_serializations(broker: Broker, serialization: Seria
 def test_refusals_have_rocketmqs_codes_and_a_reason(
     peer: Peer, topic: str, queue_id: int, properties: dict[str, str], code: int
 ) -> None:
-    answer = peer.send_message(topic, queue_id=queue_id, **properties)
+    answer = peer.send_message(topic, queue_id=queue_id, names=properties)
 
     assert answer.code == code
     assert answer.remark

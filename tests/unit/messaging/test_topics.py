@@ -67,9 +67,9 @@ def test_saved_topics_survive_in_rocketmqs_file(tmp_path: Path) -> None:
             attributes={"message.type": "DELAY"},
         )
     )
-    assert not topics.is_saved
+    was_saved = topics.is_saved
     topics.save()
-    assert topics.is_saved
+    assert (was_saved, topics.is_saved) == (False, True)
 
     written = json.loads((tmp_path / "config" / "topics.json").read_bytes())
     again = make(tmp_path).find("orders")
