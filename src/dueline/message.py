@@ -30,6 +30,7 @@ __all__ = [
     "decode_properties",
     "encode_properties",
     "format_host",
+    "key_words",
     "message_id",
     "pack_host",
     "parse_message_id",
@@ -108,14 +109,32 @@ class Message:
     @property
     def keys(self) -> list[str]:
         """The user's keys: words of the property KEYS."""
-        return self.properties.get("KEYS", "").split()
+        return key_words(self.properties.get("KEYS", ""))
 
 
 @lru_cache(maxsize=65_536)  # of good names only: an exception is not cached
+def key_words(text: str) -> list[str]:
+    """The keys in the property KEYS: words between spaces.
+
+    >>> key_words("order-17  customer-4")
+    ['order-17', 'customer-4']
+    """
+    return [word for word in text.split(" ") if word]
+
+
 def check_topic(topic: str) -> None:
-    """Refuse names that RocketMQ refuses: empty, too long, or with other characters."""
+    """Refuse names that RocketMQ refuses: empty, too long, or with other characters.
+
+    Also the one name that would make the store take a message for a word of its own.
+    """
     if len(topic) <= TOPIC_SIZE_MAX and _TOPIC_PATTERN.fullmatch(topic):
-        return
+        if topic != CONTROL_TOPIC:
+            return
+        raise InvalidRequest(
+            f"topic: expected another name, found {topic!r}, which the store keeps for itself",
+            field="topic",
+            found=topic,
+        )
     raise InvalidRequest(
         f"topic: expected 1 to {TOPIC_SIZE_MAX} of letters, digits and % | _ -, "
         f"found {topic[:200]!r}",

@@ -1,7 +1,9 @@
 """Many new delayed messages as one Arrow table: the array form of `dueline.store.draft`.
 
 Columns are those of `SCHEDULE_SCHEMA`; only `topic` and `body` are required. A row says when it is
-due by `deliver_at_ms`, `delay_ms` or `delay_level` (exactly one of them, or none: at once).
+due by `deliver_at_ms`, `delay_ms` or `delay_level` (exactly one of them, or none: at once). Its
+`properties` may hold its tags, keys and unique id as well; what they say of when and where is left
+out, since that is for the columns to say.
 Everything goes through the delay log, also what is due at once, so that a table is accepted as a
 whole or not at all.
 
@@ -20,7 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline.errors import InvalidRequest, LimitExceeded
-from dueline.message import HOST_UNKNOWN, LEVEL_TOPIC, TIMER_TOPIC, UniqueIds
+from dueline.message import (
+    CONTROL_TOPIC,
+    HOST_UNKNOWN,
+    LEVEL_TOPIC,
+    SYS_STORE_HOST_V6,
+    TIMER_TOPIC,
+    UniqueIds,
+)
 from dueline.store import kernels, properties, stamp
 from dueline.store.draft import Rules
 from dueline.store.kernels import HEADER_DTYPE, Int32s, Int64s
@@ -32,6 +41,19 @@ __all__ = ["Bulk", "encode"]
 
 _TOPIC_PATTERN: Final = "^[%|a-zA-Z0-9_-]+$"
 _WHEN: Final = ("deliver_at_ms", "delay_ms", "delay_level")
+_SAID_BY_COLUMNS: Final = (
+    "UNIQ_KEY",
+    "KEYS",
+    "TAGS",
+    "DELAY",
+    "TIMER_DELAY_SEC",
+    "TIMER_DELAY_MS",
+    "TIMER_DELIVER_MS",
+    "TIMER_OUT_MS",
+    "REAL_TOPIC",
+    "REAL_QID",
+)
+_STORE_HOST_AT: Final = 64
 _HEX: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 
 
@@ -93,6 +115,7 @@ def encode(
     bodies = columns["body"]
     body_data, body_offsets = kernels.buffer_of(bodies)
     _check_bodies(np.diff(body_offsets), rules)
+    _take_from_map(columns)
     unique_ids = _unique_ids(columns, count, ids)
     texts = _texts(columns, due_ms, level, queue_id, unique_ids, names, topic)
     check_rows(np.ones(count, dtype=np.int64), pc.binary_length(texts).to_numpy())
@@ -107,11 +130,19 @@ def encode(
     headers["queue_id"] = np.where(level > 0, level - 1, 0)
     headers["born_ms"] = now_ms
     headers["born_host"] = np.void(HOST_UNKNOWN)
-    headers["store_host"] = np.void(store_host)
+    headers["sys_flag"] = SYS_STORE_HOST_V6 if len(store_host) > 8 else 0
     headers["mark"] = MARK_PRESENT
     headers["body_size"] = np.diff(body_offsets)
-    headers["size"] = HEADER_SIZE + np.diff(body_offsets) + pc.binary_length(tail).to_numpy()
-    records = kernels.join(kernels.fixed_rows(headers), bodies, tail)
+    headers["size"] = HEADER_SIZE - 8 + len(store_host) + np.diff(body_offsets)
+    headers["size"] += pc.binary_length(tail).to_numpy().astype(np.uint32)
+    raw = headers.view(np.uint8).reshape(count, HEADER_SIZE)
+    records = kernels.join(
+        kernels.fixed_rows(raw[:, :_STORE_HOST_AT]),
+        pa.scalar(store_host, pa.binary()),
+        kernels.fixed_rows(raw[:, _STORE_HOST_AT + 8 :]),
+        bodies,
+        tail,
+    )
     data, offsets = kernels.buffer_of(records)
     data = data[: offsets[-1]]
     stamp.seal(
@@ -167,6 +198,18 @@ def _columns(table: pa.Table) -> dict[str, Any]:
     return columns
 
 
+def _take_from_map(columns: dict[str, Any]) -> None:
+    """Let tags, keys and unique id in the map of properties count where a column has none."""
+    maps = columns.get("properties")
+    if maps is None:
+        return
+    for column, name in (("unique_id", "UNIQ_KEY"), ("keys", "KEYS"), ("tags", "TAGS")):
+        found = pc.map_lookup(maps, pa.scalar(name), "first")
+        if found.null_count < len(found):
+            own = columns.get(column)
+            columns[column] = found if own is None else pc.coalesce(own, found)
+
+
 def _due(columns: dict[str, Any], now_ms: int, rules: Rules) -> tuple[Int64s, Int32s]:
     count = len(columns["topic"])
     given = {name: columns[name] for name in _WHEN if name in columns}
@@ -210,6 +253,7 @@ def _topics(topics: pa.StringArray) -> tuple[list[str], Int32s]:
         pc.match_substring_regex(names, _TOPIC_PATTERN),
         pc.less_equal(pc.binary_length(names), 127),
     )
+    good = pc.and_(good, pc.not_equal(names, CONTROL_TOPIC))
     if not pc.all(good, min_count=0).as_py():
         bad = int(np.flatnonzero(~good.to_numpy(zero_copy_only=False))[0])
         row = int(np.argmax(indices == bad))
@@ -252,7 +296,7 @@ def _unique_ids(columns: dict[str, Any], count: int, ids: UniqueIds) -> pa.Array
     made = _make_ids(ids, count)
     if "unique_id" not in columns:
         return made
-    return pc.coalesce(columns["unique_id"].cast(pa.binary()), made)
+    return pc.coalesce(_clean(columns["unique_id"], "unique_id").cast(pa.binary()), made)
 
 
 def _make_ids(ids: UniqueIds, count: int) -> pa.BinaryArray:
@@ -299,7 +343,7 @@ def _texts(  # noqa: PLR0913 - columns of one table, private
     if maps is not None:
         _clean(maps.keys, "properties")
         _clean(maps.items, "properties")
-    return properties.merge(count, named, maps)
+    return properties.merge(count, named, maps, without=_SAID_BY_COLUMNS)
 
 
 def _clean(column: pa.Array, name: str) -> pa.Array:

@@ -113,6 +113,7 @@ class Deliverer:
                 positions=positions[:-1],
                 store_ms=visible_ms,
                 queue_offsets=np.full(len(rows), NO_OFFSET, dtype=np.int64),
+                store_host=core.store_host,
             )
             core.append(core.commit, positions, sizes, rows.data, closing)
             with core.lock:

@@ -30,6 +30,7 @@ from dueline.message import (
     Message,
     UniqueIds,
     encode_properties,
+    key_words,
     tags_code,
 )
 from dueline.schedule import DelayLevels, Due, due_of
@@ -172,7 +173,7 @@ def prepare(
     text = encode_properties(properties)
     tail = b"".join((sized_topic(log_topic), len(text).to_bytes(2, "big"), text))
     keys = properties.get("KEYS")
-    names = (unique_id, *keys.split()) if keys else (unique_id,)
+    names = (unique_id, *key_words(keys)) if keys else (unique_id,)
     return Draft(
         message=message,
         topic=message.topic,

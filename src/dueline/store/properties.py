@@ -7,7 +7,7 @@ skipped, as the scalar codec does. Also here: tags codes and key hashes of many 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -87,11 +87,17 @@ def values(properties: pa.BinaryArray, name: str) -> pa.BinaryArray:
     return pc.if_else(pa.array(sizes > 0), array, pa.scalar(None, pa.binary()))
 
 
-def merge(count: int, columns: Mapping[str, Any], properties: pa.MapArray | None) -> pa.BinaryArray:
+def merge(
+    count: int,
+    columns: Mapping[str, Any],
+    properties: pa.MapArray | None,
+    *,
+    without: Iterable[str] = (),
+) -> pa.BinaryArray:
     """Stored property strings: the named columns first, then what the map has beyond them.
 
     Columns are string or binary arrays (null: not there) or plain `bytes` for all rows. A map entry
-    whose name is also a column is left out.
+    whose name is also a column, or one of `without`, is left out.
     """
     parts = []
     for name, column in columns.items():
@@ -104,7 +110,7 @@ def merge(count: int, columns: Mapping[str, Any], properties: pa.MapArray | None
             )
             parts.append(pc.fill_null(entry, b""))
     if properties is not None:
-        parts.append(_joined_map(properties, set(columns)))
+        parts.append(_joined_map(properties, {*columns, *without}))
     if not parts:
         return pa.array([b""] * count, pa.binary())
     joined = kernels.join(*parts) if len(parts) > 1 else parts[0]

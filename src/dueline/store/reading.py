@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dueline.errors import CorruptRecord, NotFound
-from dueline.message import decode_properties
+from dueline.message import decode_properties, key_words
 from dueline.store import record as records
 from dueline.store import restore
 from dueline.store.core import Core
@@ -220,7 +220,7 @@ def is_shown(core: Core, record: Record) -> bool:
 def has_key(record: Record, key: str) -> bool:
     """Is this one of the record's keys, or its unique id?"""
     properties = decode_properties(record.properties)
-    return properties.get("UNIQ_KEY") == key or key in properties.get("KEYS", "").split()
+    return properties.get("UNIQ_KEY") == key or key in key_words(properties.get("KEYS", ""))
 
 
 def is_whole(view: memoryview, position: int, size: int) -> bool:

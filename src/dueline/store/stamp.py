@@ -58,17 +58,21 @@ def restamp(  # noqa: PLR0913 - the fields that a log decides, keyword-only
     store_ms: Int64s,
     queue_offsets: Int64s | None = None,
     marks: npt.NDArray[np.uint64] | None = None,
+    store_host: bytes | None = None,
 ) -> None:
     """Write what the log decided into sealed records, in place, and keep their checks right.
 
     Args:
         marks: new flags and numbers (check bits zero); None keeps the old ones.
+        store_host: the new store host of records with room for it; None keeps the old one.
     """
     headers = kernels.headers(data, starts)
     old = headers["mark"].astype(np.uint64)
     new = old & _UNCHECKED if marks is None else marks
     times: npt.NDArray[np.uint64] = headers["store_ms"].astype(np.uint64)
     times = times ^ store_ms.astype(np.uint64)
+    if store_host is not None:
+        times = times ^ _replace_hosts(data, starts, headers, store_host)
     change = kernels.fold_words((old & _UNCHECKED) ^ new ^ times)
     new = new | (old & ~_UNCHECKED) ^ (change.astype(np.uint64) << _SHIFT)
     scatter(data, _mark_at(headers, starts), _big_endian(new))
@@ -76,6 +80,22 @@ def restamp(  # noqa: PLR0913 - the fields that a log decides, keyword-only
     scatter(data, _store_ms_at(headers, starts), _big_endian(store_ms))
     if queue_offsets is not None:
         scatter(data, starts + 20, _big_endian(queue_offsets))
+
+
+def _replace_hosts(
+    data: npt.NDArray[np.uint8], starts: Int64s, headers: npt.NDArray[Any], store_host: bytes
+) -> npt.NDArray[np.uint64]:
+    """Write a store host where it fits; returns what each record's check covers of the change."""
+    change = np.zeros(len(starts), dtype=np.uint64)
+    if len(store_host) > 8:
+        return change
+    rows = np.flatnonzero(headers["sys_flag"] & 0x20 == 0)
+    raw = headers.view(np.uint8).reshape(len(headers), HEADER_SIZE)
+    old = np.ascontiguousarray(raw[:, 64:72]).view(">u8")[:, 0].astype(np.uint64)
+    change[rows] = old[rows] ^ np.uint64(int.from_bytes(store_host, "big"))
+    host = np.frombuffer(store_host, dtype=np.uint8)
+    scatter(data, _store_ms_at(headers, starts)[rows] + 8, np.tile(host, (len(rows), 1)))
+    return change
 
 
 def checks_of(
