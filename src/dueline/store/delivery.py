@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dueline.errors import InvalidRequest, Unavailable
+from dueline.message import QUEUE_ID_MAX, check_topic
 from dueline.store import control, kernels, stamp
 from dueline.store.control import Control
 from dueline.store.core import Core
@@ -99,9 +100,9 @@ class Deliverer:
         with core.lock:
             now_ms = core.clock.now_ms()
             core.open_gate(now_ms)
+            queues = rows.queue_numbers(core)
             visible_ms = np.maximum(rows.due_ms, now_ms)
             core.in_flight_ms = int(visible_ms.min()) if len(rows) else now_ms
-            queues = rows.queue_numbers(core)
         try:
             last = Control(
                 kind=control.END, start=int(positions[0]), count=len(rows), numbers=dropped
@@ -188,12 +189,24 @@ class _Rows:
         return _Rows(self._table.filter(pa.array(keep)).to_batches())
 
     def queue_numbers(self, core: Core) -> Int64s:
-        """The store's number of each row's queue."""
+        """The store's number of each row's queue.
+
+        Raises:
+            InvalidRequest: a transform has made up a topic or queue that cannot be one.
+        """
         topics = self._table.column("topic").combine_chunks().dictionary_encode()
         if isinstance(topics, pa.ChunkedArray):
             topics = pa.concat_arrays(topics.chunks)
         names = topics.dictionary.to_pylist()
+        for name in names:
+            check_topic(name)
         queue_ids = self._table.column("queue_id").to_numpy().astype(np.int64)
+        if len(queue_ids) and not 0 <= queue_ids.min() <= queue_ids.max() <= QUEUE_ID_MAX:
+            raise InvalidRequest(
+                f"queue id: expected 0 to {QUEUE_ID_MAX}, "
+                f"found {queue_ids.min()} to {queue_ids.max()}",
+                field="queue_id",
+            )
         combined = topics.indices.to_numpy().astype(np.int64) << 32 | queue_ids
         distinct, inverse = np.unique(combined, return_inverse=True)
         numbers = np.array(
