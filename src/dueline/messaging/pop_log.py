@@ -25,6 +25,7 @@ what is, not what is added, so the end is the same.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import threading
@@ -165,7 +166,14 @@ class PopLog:
         self.on_gathered()
 
     def flush(self, state: Callable[[], Iterable[Change]]) -> None:
-        """Write what has gathered; `state` gives everything anew if the file is to be rewritten."""
+        """Write what has gathered, and answer those who wait.
+
+        Args:
+            state: gives everything anew, if the file is to be rewritten.
+
+        Raises:
+            StoreClosed: a write or fsync failed; everybody was told.
+        """
         with self._flush_lock:
             with self._lock:
                 changes, self._gathered = self._gathered, []
@@ -175,12 +183,15 @@ class PopLog:
             error = self._write(changes, is_synced=bool(waiting) and self._is_synced)
             for done in waiting:
                 done(error)
+            if isinstance(error, StoreClosed):
+                raise error
             if error is None and self._end >= self._rewrite_at:
                 self._rewrite(state)
 
     def close(self, state: Callable[[], Iterable[Change]]) -> None:
         """Write what has gathered and let go of the file."""
-        self.flush(state)
+        with contextlib.suppress(StoreClosed):  # everybody knows
+            self.flush(state)
         with self._flush_lock, self._lock:
             self._is_closed = True
             if self._file is not None:
