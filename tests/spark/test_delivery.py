@@ -107,6 +107,19 @@ def test_a_queue_is_in_order_of_due_time_and_acceptance(broker: Broker, pipeline
     assert broker.bodies() == [b"%d" % number for number in expected]
 
 
+@pytest.mark.parametrize("transport", ["files", "flight"])
+def test_large_messages_arrive(broker: Broker, pipeline: Pipeline, transport: str) -> None:
+    """Larger than gRPC's and Spark's usual messages: the largest that a broker accepts."""
+    bodies = [bytes([number]) * (4 << 20) for number in range(12)]
+    for body in bodies:
+        broker.put(body, delay_ms=1)
+
+    pipeline.run(transport=transport)
+    broker.advance(1)
+
+    assert broker.bodies() == bodies
+
+
 def test_what_is_not_due_soon_stays_in_the_delay_log(broker: Broker, pipeline: Pipeline) -> None:
     broker.put(b"soon", delay_ms=1_000)
     broker.put(b"late", delay_ms=3_600_001)

@@ -48,7 +48,7 @@ from dueline.store.schema import DELIVERY_SCHEMA
 __all__ = ["Windows"]
 
 PLAN_COUNT_MAX: Final = 32
-_PAUSE_S_MIN: Final = 0.01
+_PAUSE_S_MIN: Final = 0.025
 _PAUSE_RATIO: Final = 20
 
 

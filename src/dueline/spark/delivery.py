@@ -37,6 +37,9 @@ __all__ = ["DeliveryOptions", "main", "query_of", "run", "start"]
 
 FAILURE_COUNT_MAX: Final = 5
 BACKOFF_S_MAX: Final = 15.0
+KEEP_WARM: Final = "45s"
+"""Spark ends Python workers after a minute without work."""
+
 _POLL_S: Final = 1
 _REPORT_POLLS: Final = 30
 
@@ -67,6 +70,7 @@ class DeliveryOptions:
             "brokers": self.brokers,
             "payload": "message" if self.transform else "record",
             "slice_count_max": str(slice_count_max),
+            "keep_warm": KEEP_WARM,
             **self.source,
         }
 

@@ -42,6 +42,9 @@ class Options:
     wait_ms: int = 1_000
     """Stream read, `wait`: how long one question may wait for an answer while nothing is due."""
 
+    keep_warm_ms: int | None = None
+    """Stream read, `keep_warm`: run a batch without rows after so long a rest; off by default."""
+
     row_count_max: int = 200_000
     """Stream read: the most rows of one shard in a batch; its broker bounds the bytes."""
 
@@ -139,6 +142,7 @@ _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "ahead": ("ahead_ms", _duration),
     "lead": ("lead_ms", _duration),
     "wait": ("wait_ms", _duration),
+    "keep_warm": ("keep_warm_ms", _duration),
     "row_count_max": ("row_count_max", _positive),
     "slice_count_max": ("slice_count_max", _positive),
     "slice_row_count_min": ("slice_row_count_min", _positive),

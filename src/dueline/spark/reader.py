@@ -4,8 +4,11 @@ Spark asks in turns, in one long-lived process on the driver: `latestOffset` (ho
 something to do?) and `partitions` (who reads what?). Tasks then `read`, in processes of their own,
 and share nothing with the reader but what is pickled.
 
-An idle query costs no batches and hardly any time: `latestOffset` waits at the broker for something
-to do and answers with the start, which Spark takes for "nothing new".
+An idle query costs hardly any time: `latestOffset` waits at the broker for something to do and
+answers with the start, which Spark takes for "nothing new". Spark ends Python workers that had
+nothing to do for a minute, and starting them takes as long as some delays are. So a batch without
+rows is run when the query starts and, with the option `keep_warm`, whenever it was idle for so
+long.
 
 A shard that does not answer does not stop the others: it is left out until it is back. Nothing of
 it is lost, since a window holds whatever is not done.
@@ -19,6 +22,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from time import monotonic
 from typing import Any, Final
 
 import pyarrow as pa
@@ -65,12 +69,20 @@ class SlicePartition(InputPartition):
     files: protocol.FileAccess | None
 
 
+class EmptyPartition(InputPartition):
+    """A task without rows: it loads what later ones need."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+
 class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader; pickled into tasks without its connections."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._until_ms: dict[str, int] = {}
+        self._busy_s = monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_until_ms": self._until_ms}
@@ -99,11 +111,19 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = Offset.from_json(start)
         ends = self._next_windows(_row_count_max(limit))
+        if not ends and not self._until_ms and self._is_cooling():
+            ends = {address: past.corner for address, past in before.shards.items()}
+        if ends:
+            self._busy_s = monotonic()
         offset = before
         for address, end in ends.items():
             past = before.shards.get(address, _START)
             offset = offset.with_shard(address, past.next(end))
         return offset.to_json()
+
+    def _is_cooling(self) -> bool:
+        keep_warm_ms = self._options.keep_warm_ms
+        return keep_warm_ms is not None and 1000 * (monotonic() - self._busy_s) >= keep_warm_ms
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = Offset.from_json(start), Offset.from_json(end)
@@ -115,7 +135,7 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 partitions += self._plan(address, offset)
             except Unavailable as error:
                 log.warning("left out of this batch: %s", error.message)
-        return partitions
+        return partitions or [EmptyPartition()]
 
     def stop(self) -> None:
         for client in self._clients.values():
@@ -204,7 +224,8 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # In tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SlicePartition)
+        if not isinstance(partition, SlicePartition):
+            return
         restore = rows.record_rows if self._options.payload == "record" else rows.message_rows
         for window in _windows(partition, self._options.transport):
             yield from restore(window, partition.shard)

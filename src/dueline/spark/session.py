@@ -38,6 +38,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.pollingDelay": "1ms",
     # Larger batches between Java and Python: fewer round trips; rows are a few hundred bytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # A batch of large messages must fit into the heap's share of direct memory several times.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "32MB",
     # What finished jobs leave behind in the driver's memory.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
