@@ -151,6 +151,7 @@ class Maintainer:
         positions = {
             "delay_position": draft.delay_position,
             "commit_position": draft.commit_position,
+            "commit_end": draft.commit_end,
         }
         states.save(core.files, states_path(core.path), positions)
         checkpoints.save(core.files, checkpoint_path(core.path), final)

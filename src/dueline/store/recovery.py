@@ -69,14 +69,16 @@ class _Recovery:
         self._rebuilt: list[str] = []
         self._cut_bytes = 0
         self._queue_offsets: list[Int64s] = []  # as the commit log's records have them
+        self._whole_ends = (0, 0)  # delay log, commit log: nothing before it can be torn
 
     def run(self) -> tuple[Report, Checkpoint]:
         core = self._core
         self._keep_names()
         saved = self._load_checkpoint()
+        self._whole_ends = (saved.delay_position, saved.commit_end)
         start = self._load_derived(saved)
-        delay = self._tail(core.delay, start.delay_position, saved.delay_position, "delay log")
-        commit = self._tail(core.commit, start.commit_position, saved.commit_end, "commit log")
+        delay = self._tail(core.delay, start.delay_position, self._whole_ends[0], "delay log")
+        commit = self._tail(core.commit, start.commit_position, self._whole_ends[1], "commit log")
         self._replay_delay(delay)
         rows = self._replay_commit(commit)
         self._settle_numbers()
@@ -166,6 +168,11 @@ class _Recovery:
                 self._rebuilt.append(error.message)
                 continue
             core.timeline.states = states
+            delay_end, commit_end = self._whole_ends
+            self._whole_ends = (
+                max(delay_end, int(meta["delay_position"])),
+                max(commit_end, int(meta["commit_end"])),
+            )
             # An older copy makes the logs be read again from where it was made.
             return replace(
                 start,
