@@ -44,6 +44,7 @@ class TestBroker:
     def __init__(
         self, folder: Path, options: GrpcOptions, *, transactions: TransactionOptions | None = None
     ) -> None:
+        self.folder = folder
         self.failures: list[BaseException] = []
         self.store = MeteredStore.open(folder / "store", SMALL, clock=Clock())
         self.writer = Writer(

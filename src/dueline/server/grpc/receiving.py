@@ -187,6 +187,7 @@ class Receiving:
                 except TimeoutError:
                     continue
                 news.clear()
+                watch.cancel()  # it may have been the other one that woke us
                 watch = self._parts.engine.watch(wish.topic, None, wake)
         finally:
             unwatch()
