@@ -16,7 +16,9 @@ from dueline.clock import Clock
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.engine import Engine
 from dueline.messaging import Messaging, MessagingOptions
+from dueline.messaging.pop import Pop
 from dueline.metered import MeteredStore
+from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.service import RemotingOptions, RemotingService
@@ -67,6 +69,14 @@ class Broker:
         self._ticker = GateTicker(self.store, self.clock, on_failure=self.failures.append)
         self.store.on_gate = self._ticker.wake
         self.messaging = Messaging(self.engine, self.offsets, options=messaging)
+        self.pop = Pop(
+            folder / "receipts" / "receipts.log",
+            files=Files(),
+            store=self.store,
+            clock=self.clock,
+            offsets=self.offsets,
+        )
+        self._receipts = ReceiptWriter(self.pop, on_failure=self.failures.append)
         self.service = RemotingService(
             self.messaging,
             RemotingOptions(
@@ -74,11 +84,13 @@ class Broker:
                 broker=self._listener,
                 limits=limits or Limits(),
             ),
+            pop=self.pop,
             on_failure=self.failures.append,
         )
         self._stopping = threading.Event()
         self._writer.start()
         self._ticker.start()
+        self._receipts.start()
         self.service.start()
         self._carrier = start_thread("carrier", self._carry, on_failure=self.failures.append)
 
@@ -108,6 +120,7 @@ class Broker:
         self.engine.refuse()
         self._writer.stop()
         self.service.stop()
+        self._receipts.stop()
         self._ticker.stop()
         self.offsets.save()
         self.store.close()

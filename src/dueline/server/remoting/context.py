@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from dueline.engine import Results
 from dueline.errors import BrokerError
@@ -23,6 +23,8 @@ from dueline.server.remoting.runtime import Runtime
 from dueline.store import PutResult
 
 __all__ = ["Addresses", "Context"]
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +111,10 @@ class Context:
                     request.answer(answer)
 
         future.add_done_callback(go_on)
+
+    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run what may block in a thread."""
+        return self._runtime.in_thread(work)
 
     def save_soon(self) -> None:
         """Make topics and groups durable in the background."""

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dueline.messaging import Messaging
+from dueline.messaging.pop import Pop
 from dueline.server.remoting.admin import Admin
+from dueline.server.remoting.assignment import Assignments
 from dueline.server.remoting.consume import SendBacks
 from dueline.server.remoting.context import Addresses, Context
 from dueline.server.remoting.group import GroupMembers
@@ -27,6 +29,7 @@ from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.namesrv import NameServer
 from dueline.server.remoting.offset import Offsets
 from dueline.server.remoting.outbox import Outbox
+from dueline.server.remoting.pop import Pops
 from dueline.server.remoting.pull import Pulls
 from dueline.server.remoting.query import Queries
 from dueline.server.remoting.runtime import Runtime
@@ -65,9 +68,11 @@ class RemotingService:
         messaging: Messaging,
         options: RemotingOptions | None = None,
         *,
+        pop: Pop | None = None,
         on_failure: OnFailure = lambda error: None,
     ) -> None:
         self._messaging = messaging
+        self._pop = pop
         self._options = options or RemotingOptions()
         self._on_failure = on_failure
         self._threads = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="remoting")
@@ -125,8 +130,11 @@ class RemotingService:
                 transactions,
                 Queries(context, broker),
                 Admin(context, broker),
+                Assignments(context, has_pop=self._pop is not None),
             ):
                 broker.add(family.table())
+            if self._pop is not None:
+                broker.add(Pops(context, self._pop).table())
             context.addresses = Addresses(
                 host=self._options.advertised_host or self._options.broker.host,
                 port=self._options.broker.port,

@@ -1,0 +1,310 @@
+"""POP: consumers take messages from any queue and acknowledge each one (5.x, 200050 and on).
+
+The client builds a receipt of eight words from what it is given and shows it again:
+
+    start-offset  pop-time  invisible-time  revive-queue  retry  broker  queue  offset
+
+Ours name a holding of `dueline.messaging.pop`, shared with the gRPC protocol: queue and offset say
+which message, and the serial number of the holding travels as the revive queue, the one number that
+the broker chooses both here and when the invisible time changes. A number like 999 would mean
+orderly consumption, so serial numbers are shifted beyond it.
+
+The lane of a queue is remembered from the receipts that were given out. After a restart of the
+broker older receipts are therefore refused, and their messages come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dueline.engine import Results
+from dueline.errors import BrokerError, InvalidRequest
+from dueline.message import Message, encode_properties
+from dueline.messaging.filters import filter_of
+from dueline.messaging.names import dead_topic
+from dueline.messaging.pop import Held, Holding, Pop, Received
+from dueline.messaging.pop_receipt import Receipt
+from dueline.messaging.retries import dead_letter
+from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
+from dueline.server.remoting.assignment import ANY_QUEUE
+from dueline.server.remoting.channel import Request
+from dueline.server.remoting.context import Context
+from dueline.server.remoting.hub import Handler
+from dueline.wire.codes import Permission, RequestCode, ResponseCode
+from dueline.wire.headers import (
+    AckRequest,
+    ChangeInvisibleTimeRequest,
+    ChangeInvisibleTimeResponse,
+    PopRequest,
+    PopResponse,
+)
+
+__all__ = ["Pops"]
+
+COUNT_MAX: Final = 32
+POLL_MS_MAX: Final = 60_000
+INVISIBLE_MS_MAX: Final = 12 * 3_600_000
+SERIAL_SHIFT: Final = 1_000
+_LOOK_AGAIN_S_MAX: Final = 3_600.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """A pop request, understood and checked."""
+
+    group: str
+    topic: str
+    queue_ids: list[int]
+    count_max: int
+    holding: Holding
+    expression: str
+    kind: str
+    poll_s: float
+
+
+class Pops:
+    """Handlers of 200050, 200051 and 200053."""
+
+    def __init__(self, context: Context, pop: Pop) -> None:
+        self._context = context
+        self._pop = pop
+        self._lanes: dict[tuple[str, str, int], tuple[int, int]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def table(self) -> Mapping[int, Handler]:
+        return {
+            RequestCode.POP_MESSAGE: self.pop,
+            RequestCode.ACK_MESSAGE: self.ack,
+            RequestCode.CHANGE_MESSAGE_INVISIBLE_TIME: self.change,
+        }
+
+    # Receiving
+
+    def pop(self, request: Request) -> Answer | None:
+        header = PopRequest.decode(request.command.ext)
+        wish = self._understand(header)
+        task = self._context.loop.create_task(self._serve(request, wish))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        def gone() -> None:
+            task.cancel()
+
+        request.channel.on_close.add(gone)
+        task.add_done_callback(lambda _: request.channel.on_close.discard(gone))
+        return None
+
+    def _understand(self, header: PopRequest) -> _Wish:
+        config = self._context.topics.find(header.topic)
+        group = self._context.messaging.group_table.find(header.consumer_group)
+        if not config.perm & Permission.READ or not group.consume_enable:
+            raise Refused(ResponseCode.NO_PERMISSION, f"{header.topic} may not be read")
+        if not ANY_QUEUE <= header.queue_id < config.read_queue_nums:
+            raise InvalidRequest(f"topic {header.topic}: no queue {header.queue_id}")
+        if not 1 <= header.invisible_time <= INVISIBLE_MS_MAX:
+            raise InvalidRequest(
+                f"invisible time: expected 1 to {INVISIBLE_MS_MAX}, found {header.invisible_time}"
+            )
+        attempts = group.retry_max_times if group.retry_max_times >= 0 else 16
+        filter_of(header.exp or "*", header.exp_type or "TAG")  # refused now and not in the task
+        return _Wish(
+            group=header.consumer_group,
+            topic=header.topic,
+            queue_ids=[header.queue_id]
+            if header.queue_id != ANY_QUEUE
+            else list(range(config.read_queue_nums)),
+            count_max=max(1, min(header.max_msg_nums, COUNT_MAX)),
+            holding=Holding(invisible_ms=header.invisible_time, attempt_max=attempts + 1),
+            expression=header.exp or "*",
+            kind=header.exp_type or "TAG",
+            poll_s=max(0, min(header.poll_time, POLL_MS_MAX)) / 1_000,
+        )
+
+    async def _serve(self, request: Request, wish: _Wish) -> None:
+        try:
+            found = await self._receive(wish)
+            request.answer(self._answer(wish, found))
+        except BrokerError as error:
+            request.fail(error)
+        except asyncio.CancelledError:
+            request.answer(OK)  # to nobody: the connection is gone
+            raise
+        except Exception as error:
+            log.exception("a pop of %s failed", wish.topic)
+            request.fail(error)
+
+    async def _receive(self, wish: _Wish) -> list[Held]:
+        """Messages, or none if there are none for as long as the client waits."""
+        loop = self._context.loop
+        end_s = loop.time() + wish.poll_s
+        news = asyncio.Event()
+
+        def wake() -> None:
+            self._context.outbox.post(news.set)
+
+        unwatch = self._pop.watch(wish.group, wish.topic, wake)
+        watch = self._context.engine.watch(wish.topic, None, wake)
+        try:
+            while True:
+                found = await self._take(wish)
+                left_s = end_s - loop.time()
+                if found or left_s <= 0 or not self._context.engine.is_accepting:
+                    return found
+                try:
+                    async with asyncio.timeout(min(left_s, self._visible_in_s(wish))):
+                        await news.wait()
+                except TimeoutError:
+                    continue
+                news.clear()
+                watch.cancel()
+                watch = self._context.engine.watch(wish.topic, None, wake)
+        finally:
+            unwatch()
+            watch.cancel()
+
+    def _visible_in_s(self, wish: _Wish) -> float:
+        next_ms = self._pop.next_visible_ms(wish.group, wish.topic)
+        if next_ms is None:
+            return _LOOK_AGAIN_S_MAX
+        return max(next_ms - self._context.clock.now_ms(), 1) / 1_000
+
+    async def _take(self, wish: _Wish) -> list[Held]:
+        def work() -> Received:
+            return self._pop.receive(
+                wish.group,
+                wish.topic,
+                wish.queue_ids,
+                count_max=wish.count_max,
+                holding=wish.holding,
+                wanted=filter_of(wish.expression, wish.kind),
+            )
+
+        received = await self._context.in_thread(work)
+        for dead in received.dead:
+            await self._bury(wish, dead)
+        return received.messages
+
+    async def _bury(self, wish: _Wish, held: Held) -> None:
+        """Put a message to the dead letters, then acknowledge it."""
+        record = held.record
+        letter = dead_letter(
+            Message(
+                topic=wish.topic,
+                body=record.body,
+                properties=held.properties,
+                flag=record.flag,
+                sys_flag=record.sys_flag,
+                born_ms=record.born_ms,
+                born_host=record.born_host,
+                reconsume_times=record.reconsume_times + held.attempt,
+            ),
+            wish.group,
+            origin_topic=wish.topic,
+            origin_id=held.properties.get("UNIQ_KEY"),
+        )
+        self._context.topics.ensure(dead_topic(wish.group), queue_count=1)
+        await self._context.in_thread(self._context.messaging.save)
+        written: asyncio.Future[Results | BaseException] = self._context.loop.create_future()
+
+        def settle(results: Results | BaseException) -> None:
+            if not written.done():  # the peer may have gone meanwhile
+                written.set_result(results)
+
+        def done(results: Results | BaseException) -> None:
+            self._context.outbox.post(lambda: settle(results))
+
+        self._context.engine.send([letter], done)
+        results = await written
+        if isinstance(results, BaseException):
+            raise results
+        self._pop.finish(wish.group, wish.topic, held.receipt, lambda _: None)
+
+    def _answer(self, wish: _Wish, found: list[Held]) -> Answer:
+        now_ms = self._context.clock.now_ms()
+        header = PopResponse(
+            pop_time=now_ms,
+            invisible_time=wish.holding.invisible_ms,
+            revive_qid=0,
+            rest_num=0,
+            start_offset_info="0 0 0" if found else None,
+            msg_offset_info="0 0 0" if found else None,
+        )
+        if not found:
+            return Answer(
+                code=ResponseCode.POLLING_TIMEOUT, ext=header.encode(), remark="POLLING_TIMEOUT"
+            )
+        body = b"".join(self._record(wish, held, now_ms) for held in found)
+        return Answer(ext=header.encode(), body=body, remark="FOUND")
+
+    def _record(self, wish: _Wish, held: Held, now_ms: int) -> bytes:
+        """The record with its receipt in POP_CK, where clients look first."""
+        record = held.record
+        receipt = Receipt.decode(held.receipt)
+        self._lanes[wish.group, wish.topic, record.queue_id] = (receipt.epoch, receipt.lane)
+        words = (
+            record.queue_offset,
+            now_ms,
+            wish.holding.invisible_ms,
+            receipt.serial + SERIAL_SHIFT,
+            0,
+            self._context.broker_name,
+            record.queue_id,
+            record.queue_offset,
+        )
+        properties = {**held.properties, "POP_CK": " ".join(map(str, words))}
+        properties.setdefault("1ST_POP_TIME", str(now_ms))
+        return replace(
+            record,
+            reconsume_times=record.reconsume_times + held.attempt - 1,
+            properties=encode_properties(properties),
+            mark=0,
+        ).encode()
+
+    # Receipts
+
+    def ack(self, request: Request) -> Answer | None:
+        header = AckRequest.decode(request.command.ext)
+        receipt = self._receipt(header)
+
+        def done(error: BaseException | None) -> None:
+            answer = OK if error is None else answer_of(error)
+            self._context.outbox.post(lambda: request.answer(answer))
+
+        self._pop.finish(header.consumer_group, header.topic, receipt, done)
+        return None
+
+    def change(self, request: Request) -> Answer:
+        header = ChangeInvisibleTimeRequest.decode(request.command.ext)
+        if not 0 <= header.invisible_time <= INVISIBLE_MS_MAX:
+            raise InvalidRequest(
+                f"invisible time: expected 0 to {INVISIBLE_MS_MAX}, found {header.invisible_time}"
+            )
+        changed = self._pop.change(
+            header.consumer_group, header.topic, self._receipt(header), header.invisible_time
+        )
+        response = ChangeInvisibleTimeResponse(
+            pop_time=self._context.clock.now_ms(),
+            invisible_time=header.invisible_time,
+            revive_qid=Receipt.decode(changed).serial + SERIAL_SHIFT,
+        )
+        return Answer(ext=response.encode())
+
+    def _receipt(self, header: AckRequest | ChangeInvisibleTimeRequest) -> str:
+        words = header.extra_info.split(" ")
+        lane = self._lanes.get((header.consumer_group, header.topic, header.queue_id))
+        if len(words) != 8 or not words[3].isdecimal() or lane is None:
+            raise InvalidRequest(
+                "receipt: expected one that was given out since the broker's start, "
+                f"found {header.extra_info!r:.200}"
+            )
+        epoch, number = lane
+        serial = int(words[3][:12]) - SERIAL_SHIFT
+        if not 0 <= serial < 1 << 32 or header.offset < 0:
+            raise InvalidRequest(f"receipt: expected our numbers, found {words[3][:20]}")
+        return Receipt(epoch=epoch, lane=number, offset=header.offset, serial=serial).encode()
