@@ -122,6 +122,16 @@ def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
         assert serving.process.wait(60) == 0
 
 
+def test_an_end_that_is_asked_for_twice_over_is_still_in_order(tmp_path: Path) -> None:
+    """Whoever stops us with a signal also lets go of us; that is no call for haste."""
+    with served(tmp_path / "data", "--no-spark") as serving:
+        assert serving.address
+        assert serving.process.stdin is not None
+
+        serving.process.stdin.close()
+        assert serving.stop(signal.SIGTERM) == 0
+
+
 def test_messages_that_are_due_at_once_need_no_pipeline(tmp_path: Path) -> None:
     with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
         send(client, outgoing("now", delay_ms=0))

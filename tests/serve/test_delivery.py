@@ -83,15 +83,16 @@ def test_a_killed_pipeline_is_started_again_and_goes_on(
 ) -> None:
     pid = serving.wait_until_ready().driver.pid
     assert pid is not None
-    due_ms = send_some(client, "pipeline", 100)
-    receive(client, 20, topic="pipeline")
+    before_ms = send_some(client, "before", 100)
+    receive(client, 20, topic="before")
 
     os.kill(pid, signal.SIGKILL)
+    after_ms = send_some(client, "after", 50)
 
     wait_until(lambda: serving.report().driver.start_count == 2, "another pipeline")
     assert session_members(pid) == []
-    arrivals = receive(client, 100, topic="pipeline")
-    check_promises(arrivals, due_ms)
+    check_promises(receive(client, 100, topic="before"), before_ms)
+    check_promises(receive(client, 50, topic="after", seconds_max=READY_S_MAX), after_ms)
     assert "Spark starting again (start 2)" in serving.output
 
 

@@ -71,8 +71,9 @@ async def _serve(config: Config, watcher: Watcher, tether: IO[str] | None) -> in
         failures.append(error)
         stop_soon()
 
+    on_signal = _SignalHandler(stopping)
     for number in _SIGNALS:
-        loop.add_signal_handler(number, _on_signal, stopping)
+        loop.add_signal_handler(number, on_signal)
     if tether is not None:
         loop.add_reader(tether, _on_tether, loop, tether, stopping)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -91,10 +92,18 @@ async def _serve(config: Config, watcher: Watcher, tether: IO[str] | None) -> in
     return 1 if failures else 0
 
 
-def _on_signal(stopping: asyncio.Event) -> None:
-    if stopping.is_set():
-        os._exit(130)
-    stopping.set()
+class _SignalHandler:
+    """The first signal asks to stop, the second one to make haste."""
+
+    def __init__(self, stopping: asyncio.Event) -> None:
+        self._stopping = stopping
+        self._is_asked = False
+
+    def __call__(self) -> None:
+        if self._is_asked:
+            os._exit(130)
+        self._is_asked = True
+        self._stopping.set()
 
 
 def _on_tether(loop: asyncio.AbstractEventLoop, tether: IO[str], stopping: asyncio.Event) -> None:
