@@ -120,6 +120,7 @@ class FaultyFiles(Files):
         self._is_midway = False
         self._is_off = False
         self._failures: list[_Failure] = []
+        self._fail_at = (0, 0)
         self._unsynced: dict[Path, _Unsynced] = {}
         self._changes: dict[Path, list[_Change]] = {}
         self._open_files: weakref.WeakSet[_FaultyFile] = weakref.WeakSet()
@@ -143,6 +144,10 @@ class FaultyFiles(Files):
             path_part: only on files whose path contains it.
         """
         self._failures.append(_Failure(kind, path_part, error, count))
+
+    def fail_at(self, number: int, error: int) -> None:
+        """Raise OSError with an errno from operation `number` (counted from 1)."""
+        self._fail_at = (number, error)
 
     def restart(self) -> None:
         """The process died: everything written is there; what was not synced still is not."""
@@ -248,6 +253,9 @@ class FaultyFiles(Files):
         raise PowerCut
 
     def _fail_if_asked(self, kind: str, path: Path) -> None:
+        number, error = self._fail_at
+        if number == self.operation_count:
+            raise OSError(error, os.strerror(error), str(path))
         for failure in self._failures:
             if failure.count and failure.kind == kind and failure.part in str(path):
                 failure.count -= 1

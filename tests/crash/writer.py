@@ -2,8 +2,9 @@
 
     python -m tests.crash.writer FOLDER ROUND SEED FLUSH
 
-Each line is a JSON list: what is about to be done ("try", number, verb, …), and that it was
-answered ("done", number). A line is written in one piece before the next operation begins.
+Several threads work at once. Each line is a JSON list: what is about to be done ("try", number,
+verb, …), and that it was answered ("done", number). A line is written in one piece before the
+thread's next operation begins.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import json
 import os
 import random
 import sys
+import threading
+import traceback
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,19 +30,30 @@ OPTIONS = StoreOptions(
     disk_used_ratio_max=1.0,
     compact_live_ratio=0.5,
 )
+THREADS = 4
+OUTPUT = threading.Lock()
 
 
 class Writer:
     """Random operations on one store; unique ids carry the round, so that none comes twice."""
 
-    def __init__(self, store: Store, round_number: int, rng: random.Random) -> None:
+    def __init__(self, store: Store, round_number: int, thread: int, rng: random.Random) -> None:
         self._store = store
         self._round = round_number
         self._rng = rng
-        self._count = 0
+        self._count = thread * 1_000_000
         self._delayed: list[str] = []
 
-    def step(self) -> None:
+    def run(self) -> None:
+        """Work until the process is killed; an error ends all of it."""
+        try:
+            while True:
+                self._step()
+        except BaseException:  # noqa: BLE001 - a thread must not die alone
+            traceback.print_exc()
+            os._exit(1)
+
+    def _step(self) -> None:
         self._count += 1
         verbs = (self._put, self._put, self._put_many, self._deliver, self._cancel, self._tend)
         weights = (30, 30, 4, 8, 6, 2)
@@ -97,21 +111,23 @@ class Writer:
 
 
 def say(*values: object) -> None:
-    os.write(1, json.dumps(values).encode() + b"\n")
+    line = json.dumps(values).encode() + b"\n"
+    with OUTPUT:
+        os.write(1, line)
 
 
 def main() -> None:
     folder, round_number, seed, flush = sys.argv[1:]
-    rng = random.Random(f"{seed} {round_number}")
     options = StoreOptions(
         **{name: getattr(OPTIONS, name) for name in OPTIONS.__slots__ if name != "flush"},
         flush=flush,
     )
     say("opening", 0)
     store = Store.open(Path(folder), options)
-    writer = Writer(store, int(round_number), rng)
-    while True:
-        writer.step()
+    for thread in range(THREADS):
+        rng = random.Random(f"{seed} {round_number} {thread}")
+        writer = Writer(store, int(round_number), thread, rng)
+        threading.Thread(target=writer.run).start()
 
 
 if __name__ == "__main__":

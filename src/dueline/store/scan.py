@@ -75,6 +75,11 @@ def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
         at = max(start - base, 0)
         walk = Walk(view=view, base=base, data_end=file.data_end(at))
         stop = walk.run(at, positions, sizes, damage)
+        rest = len(bytes(view[stop : walk.data_end]).rstrip(b"\0"))
+        if rest:
+            damage.append(
+                Damage(start=base + stop, end=base + stop + rest, reason="torn, or no record")
+            )
         if stop > 0 or not positions:
             end = max(end, base + stop)
     result = Scan(
