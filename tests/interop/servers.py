@@ -25,7 +25,7 @@ from dueline.wire.bodies import RouteData
 from dueline.wire.headers import RouteRequest
 
 DEFAULT_TOPIC: Final = "TBW102"
-SELECTED: Final = os.environ.get("DUELINE_INTEROP", "apache5").split(",")
+SELECTED: Final = os.environ.get("DUELINE_INTEROP", "dueline").split(",")
 
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -46,7 +46,7 @@ class Server:
         text = self.levels.split()[level - 1]
         return int(text[:-1]) * _UNIT_MS[text[-1]]
 
-    def route(self, topic: str) -> RouteData | None:
+    def find_route(self, topic: str) -> RouteData | None:
         """Where a topic is, or nothing."""
         with Connection(self.name_server) as connection:
             ext = RouteRequest(topic=topic, accept_standard_json_only=True).encode()
@@ -56,12 +56,14 @@ class Server:
         assert answer.code == ResponseCode.SUCCESS, answer
         return RouteData.decode(answer.body)
 
+    def route(self, topic: str) -> RouteData:
+        """Where a topic is; waits until it is known."""
+        return wait_until(lambda: self.find_route(topic), what=f"a route to {topic}")
+
     @property
     def broker(self) -> str:
         """The broker's address, as clients learn it."""
-        route = self.route(DEFAULT_TOPIC)
-        assert route is not None
-        return route.broker_datas[0].broker_addrs[0]
+        return self.route(DEFAULT_TOPIC).broker_datas[0].broker_addrs[0]
 
     def create_topic(self, topic: str, *, queue_count: int = 4) -> None:
         """Create a topic and wait until clients can find it."""
@@ -77,7 +79,7 @@ class Server:
         with Connection(self.broker) as connection:
             answer = connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, request.encode())
         assert answer.code == ResponseCode.SUCCESS, answer
-        wait_until(lambda: self.route(topic), what=f"a route to {topic}")
+        self.route(topic)
 
 
 @contextmanager

@@ -191,7 +191,7 @@ def test_unknown_request_is_answered_so(server: Server, serialization: Serializa
 
 
 def test_unknown_topic_has_no_route(server: Server, group: str) -> None:
-    assert server.route(f"no-{group}") is None
+    assert server.find_route(f"no-{group}") is None
 
 
 def _create_group(connection: Connection, group: str) -> None:

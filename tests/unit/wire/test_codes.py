@@ -1,5 +1,8 @@
 """Numbers that clients compare: a sample that was read off a wire, and what must stay distinct."""
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.unit.wire.capture import JSON_FRAMES
 
@@ -34,3 +37,11 @@ def test_serializations_and_languages_are_numbered_without_gaps() -> None:
 )
 def test_codes_that_clients_act_upon(code: int, number: int) -> None:
     assert code == number
+
+
+def test_every_request_is_documented() -> None:
+    page = Path(__file__).parents[3] / "docs" / "protocol" / "remoting.md"
+    requests = page.read_text().partition("## Requests")[2]
+
+    numbers = {int(number) for number in re.findall(r"\d+", requests)}
+    assert {code.name for code in RequestCode if code not in numbers} == set()
