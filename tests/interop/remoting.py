@@ -69,8 +69,12 @@ class Connection:
             language=Language.JAVA,
             serialization=self._serialization,
         )
-        self._socket.sendall(request.encode())
+        self.send_raw(request.encode())
         return request.opaque
+
+    def send_raw(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(data)
 
     def wait_request(self) -> Command:
         """The next request that the server sends by itself."""

@@ -19,6 +19,10 @@ SUBSCRIPTION = 4
 class Peer(Connection):
     """A connection that knows the usual requests, with plain names and numbers."""
 
+    def respond(self, request: Command, body: bytes = b"") -> None:
+        """Answer a question of the server."""
+        self.send_raw(request.reply(code=0, body=body).encode())
+
     def send_message(  # noqa: PLR0913 - the fields of a send, all with defaults
         self,
         topic: str,

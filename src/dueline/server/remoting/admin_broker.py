@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dueline import __version__
+from dueline.errors import NotFound
 from dueline.message import LEVEL_TOPIC, parse_message_id
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
@@ -90,7 +91,7 @@ class BrokerAdmin:
             "pullThreadPoolQueueHeadWaitTimeMills": "0",
             "queryThreadPoolQueueHeadWaitTimeMills": "0",
             "pageCacheLockTimeMills": "0",
-            "earliestMessageTimeStamp": "-1",
+            "earliestMessageTimeStamp": str(self._earliest_ms(log["start"], figures.now_ms)),
             "commitLogDiskRatio": "0.0",
             "consumeQueueDiskRatio": "0.0",
             "commitLogMinOffset": str(log["start"]),
@@ -108,6 +109,12 @@ class BrokerAdmin:
             **self._level_offsets(),
         }
         return Answer(body=KeyValues(table=table).encode())
+
+    def _earliest_ms(self, position: int, now_ms: int) -> int:
+        try:
+            return self._context.store.record_at(position).store_ms
+        except NotFound:
+            return now_ms
 
     def _level_offsets(self) -> dict[str, str]:
         """RocketMQ's `scheduleMessageOffset_N`: how far a level is, and how many came."""

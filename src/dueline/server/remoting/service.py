@@ -32,6 +32,7 @@ from dueline.server.remoting.outbox import Outbox
 from dueline.server.remoting.pop import Pops
 from dueline.server.remoting.pull import Pulls
 from dueline.server.remoting.query import Queries
+from dueline.server.remoting.reply import Replies
 from dueline.server.remoting.runtime import Runtime
 from dueline.server.remoting.send import Sends
 from dueline.server.remoting.transaction import TransactionEnds
@@ -127,6 +128,7 @@ class RemotingService:
                 members,
                 Offsets(context),
                 SendBacks(context),
+                Replies(context),
                 transactions,
                 Queries(context, broker),
                 Admin(context, broker),
