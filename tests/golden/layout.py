@@ -12,11 +12,15 @@ SEGMENT = STORE / "commitlog" / "00000000000000000000"
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode for characters of the basic plane."""
-    value = 0
-    for character in text:
-        value = (value * 31 + ord(character)) % (1 << 32)
-    return value - (1 << 32) if value >= 1 << 31 else value
+    """String.hashCode, by the formula: sum of unit * 31^(units behind it), in 32 bits."""
+    units = []
+    for code in map(ord, text):
+        if code < 0x10000:
+            units.append(code)
+        else:
+            units += [0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)]
+    total = sum(unit * 31**power for power, unit in enumerate(reversed(units))) % (1 << 32)
+    return total - (1 << 32) if total >= 1 << 31 else total
 
 
 def parse(data: bytes, at: int = 0) -> dict[str, Any]:

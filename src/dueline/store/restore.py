@@ -247,6 +247,7 @@ def encode_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
     count = batch.num_rows
     if not count:
         return empty_batch(DELIVERY_SCHEMA)
+    _check_separators(batch)
     texts = properties.merge(
         count,
         {
@@ -289,6 +290,28 @@ def encode_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
         queue_id=batch.column("queue_id"),
         texts=texts,
     )
+
+
+def _check_separators(batch: pa.RecordBatch) -> None:
+    """Refuse the bytes that separate properties inside of them: they would make up others."""
+    maps = batch.column("properties")
+    offsets = np.asarray(maps.offsets, dtype=np.int64)
+    columns = [(batch.column(name), None) for name in ("unique_id", "keys", "tags")]
+    for array, bounds in [*columns, (maps.keys, offsets), (maps.items, offsets)]:
+        data, ends = kernels.buffer_of(array)
+        at = np.flatnonzero((data == 1) | (data == 2))
+        at = at[(at >= ends[0]) & (at < ends[-1])]
+        rows = np.searchsorted(ends, at, side="right") - 1
+        if bounds is not None:
+            rows = np.searchsorted(bounds, rows, side="right") - 1
+            rows = rows[(rows >= 0) & (rows < batch.num_rows)]
+        if len(rows):
+            raise InvalidRequest(
+                f"row {int(rows[0])}: properties: expected names and values without the bytes 0x01 "
+                "and 0x02, found one of them",
+                row=int(rows[0]),
+                field="properties",
+            )
 
 
 def check_rows(topic_size: Int64s, properties_size: Int64s) -> None:
