@@ -15,6 +15,7 @@ from tests.spark.conftest import START_MS, Broker, MakeBroker, properties_of
 
 from dueline.errors import InvalidRequest
 from dueline.message import DEAD_LETTER_TOPIC
+from dueline.spark import delivery
 from dueline.spark.delivery import DeliveryOptions, query_of, start
 from dueline.store.states import DROPPED
 
@@ -118,6 +119,20 @@ def test_large_messages_arrive(broker: Broker, pipeline: Pipeline, transport: st
     broker.advance(1)
 
     assert broker.bodies() == bodies
+
+
+def test_progress_is_told(
+    broker: Broker, pipeline: Pipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        broker.put(b"a", delay_ms=1)
+    query = query_of(pipeline.spark, pipeline.options()).trigger(availableNow=True).start()
+    assert query.awaitTermination(DEADLINE_S)
+
+    with caplog.at_level("INFO", logger="dueline.delivery"):
+        delivery.report(query)
+
+    assert "batch 0: 3 rows in" in caplog.text
 
 
 def test_what_is_not_due_soon_stays_in_the_delay_log(broker: Broker, pipeline: Pipeline) -> None:

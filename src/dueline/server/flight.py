@@ -62,6 +62,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         self._staging = Staging(store.clock) if staging is None else staging
         self._windows = Windows(store, self._staging)
         self._tables = Tables(store)
+        self._files = access_to(store.path / DELAY_LOG, store.options.delay_segment_size_bytes)
         self._actions: Final[dict[str, Callable[[Any], Value]]] = {
             "describe": self._describe,
             "next_window": self._windows.next_window,
@@ -116,7 +117,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             now_ms=self._store.clock.now_ms(),
             body_size_bytes_max=options.body_size_max,
             delay_ms_max=options.delay_max_ms,
-            files=access_to(self._store.path / DELAY_LOG, options.delay_segment_size_bytes),
+            files=self._files,
         )
 
     def _discard(self, request: protocol.Discard) -> protocol.Discarded:

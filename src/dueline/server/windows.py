@@ -25,8 +25,6 @@ from time import monotonic
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from dueline.errors import InvalidRequest, NotFound
 from dueline.flight.protocol import (
@@ -40,6 +38,7 @@ from dueline.flight.protocol import (
     WindowEnd,
     WindowPlan,
 )
+from dueline.server.reconcile import reconcile
 from dueline.server.staging import Staging
 from dueline.store import CORNER_START, Store, Window
 from dueline.store import Corner as StoreCorner
@@ -194,18 +193,21 @@ class Windows:
         if not plans and not request.tokens:
             return Committed(delivered=0, skipped=0, dropped=0, repeated=0)
         batches = self._staging.take(request.tokens, DELIVERY_SCHEMA)
-        expected = _Expected(plans)
-        batches, origins, repeated = _once_each(batches)
-        expected.check(batches, origins)
-        missing = expected.origins[~np.isin(expected.origins, origins)]
-        if len(missing) and not request.is_transformed:
+        origins = np.concatenate([plan.window.units.seq for plan in plans])
+        rows = reconcile(
+            batches,
+            origins=origins,
+            due_ms=np.concatenate([plan.window.units.due_ms for plan in plans]),
+            is_distinct=len(plans) == 1,
+        )
+        if len(rows.missing) and not request.is_transformed:
             raise InvalidRequest(
-                f"expected all {len(expected.origins)} rows of the window at the sink, found "
-                f"{len(missing)} missing, the first with origin {int(missing[0])}; if a transform "
-                "filters on purpose, give the sink the option missing=drop",
-                missing_count=len(missing),
+                f"expected all {len(origins)} rows of the window at the sink, found "
+                f"{len(rows.missing)} missing, the first with origin {int(rows.missing[0])}; if a "
+                "transform filters on purpose, give the sink the option missing=drop",
+                missing_count=len(rows.missing),
             )
-        result = self._store.deliver(batches, dropped=missing)
+        result = self._store.deliver(rows.batches, dropped=rows.missing)
         with self._lock:
             for plan in plans:
                 self._plans.pop(plan.name, None)
@@ -213,7 +215,7 @@ class Windows:
             delivered=result.delivered_count,
             skipped=result.skipped_count,
             dropped=result.dropped_count,
-            repeated=repeated,
+            repeated=rows.repeated_count,
         )
 
     def _plans_of(self, request: CommitWindow) -> list[_Plan]:
@@ -233,50 +235,3 @@ class Windows:
                     "transform must not skip partitions"
                 )
         return plans
-
-
-class _Expected:
-    """What the plans of a batch gave out: origins, and when each is due."""
-
-    def __init__(self, plans: list[_Plan]) -> None:
-        origins = np.concatenate([plan.window.units.seq for plan in plans])
-        due_ms = np.concatenate([plan.window.units.due_ms for plan in plans])
-        self.origins, first = np.unique(origins, return_index=True)
-        self.due_ms = due_ms[first]
-
-    def check(self, batches: list[pa.RecordBatch], origins: npt.NDArray[np.int64]) -> None:
-        """Refuse rows that were not given out, and due times that were changed."""
-        at = np.minimum(np.searchsorted(self.origins, origins), max(len(self.origins) - 1, 0))
-        known = self.origins[at] == origins if len(self.origins) else np.zeros(len(origins), bool)
-        if not known.all():
-            raise InvalidRequest(
-                f"origin {int(origins[~known][0])}: expected one that this batch has read, found "
-                "another; a transform must keep the column origin as it is"
-            )
-        due_ms = _column(batches, "due_ms")
-        moved = np.flatnonzero(due_ms != self.due_ms[at])
-        if len(moved):
-            row = int(moved[0])
-            raise InvalidRequest(
-                f"origin {int(origins[row])}: expected due_ms {int(self.due_ms[at[row]])}, found "
-                f"{int(due_ms[row])}; a transform must keep the column due_ms as it is"
-            )
-
-
-def _once_each(
-    batches: list[pa.RecordBatch],
-) -> tuple[list[pa.RecordBatch], npt.NDArray[np.int64], int]:
-    """The batches without repeated origins, all origins, and how many rows were left out."""
-    origins = _column(batches, "origin")
-    distinct, first = np.unique(origins, return_index=True)
-    repeated = len(origins) - len(distinct)
-    if not repeated:
-        return batches, origins, 0
-    table = pa.Table.from_batches(batches).take(pa.array(np.sort(first)))
-    return table.to_batches(), origins[np.sort(first)], repeated
-
-
-def _column(batches: list[pa.RecordBatch], name: str) -> npt.NDArray[np.int64]:
-    if not batches:
-        return np.empty(0, dtype=np.int64)
-    return np.concatenate([batch.column(name).to_numpy() for batch in batches])

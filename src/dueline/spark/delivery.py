@@ -168,12 +168,13 @@ def _wait_while_running(query: StreamingQuery, stop: threading.Event) -> None:
                 return
             poll_count += 1
             if poll_count % _REPORT_POLLS == 0:
-                _report(query)
+                report(query)
     finally:
         query.stop()
 
 
-def _report(query: StreamingQuery) -> None:
+def report(query: StreamingQuery) -> None:
+    """Say how the last batch went."""
     progress = query.lastProgress
     if progress is not None:
         log.info(
