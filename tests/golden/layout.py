@@ -19,7 +19,7 @@ def java_hash(text: str) -> int:
             units.append(code)
         else:
             units += [0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code - 0x10000 & 0x3FF)]
-    total = sum(unit * 31**power for power, unit in enumerate(reversed(units))) % (1 << 32)
+    total: int = sum(unit * 31**power for power, unit in enumerate(reversed(units))) % (1 << 32)
     return total - (1 << 32) if total >= 1 << 31 else total
 
 
