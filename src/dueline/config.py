@@ -53,6 +53,7 @@ __all__ = [
     "CONFIG_FILE",
     "Config",
     "DeliverySettings",
+    "GrpcSettings",
     "ListenSettings",
     "Loaded",
     "MessagingSettings",
@@ -126,6 +127,11 @@ class ListenSettings:
     remoting: str | None = setting(
         "127.0.0.1:10911", OPTIONAL_ADDRESS, "The broker for RocketMQ 4.x clients."
     )
+    grpc: str | None = setting(
+        None,
+        OPTIONAL_ADDRESS,
+        "RocketMQ 5.x clients (gRPC), such as `127.0.0.1:8081`.",
+    )
     advertised: str | None = setting(
         None,
         OPTIONAL_TEXT,
@@ -142,6 +148,24 @@ class MessagingSettings:
     auto_create_topics: bool = setting(True, FLAG, "A send to a new topic creates it.")
     auto_create_groups: bool = setting(True, FLAG, "A new consumer group is accepted.")
     connection_count_max: int = setting(10_000, COUNT, "The most connections per port.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpcSettings:
+    """The port of RocketMQ 5.x clients (`[grpc]`)."""
+
+    tls: str = setting(
+        "auto",
+        choice("auto", "on", "off"),
+        "`auto`: encrypted and plain connections on the same port. `on` or `off`: only these.",
+    )
+    certificate: str | None = setting(
+        None,
+        OPTIONAL_TEXT,
+        "PEM file with the certificate chain. Unset: one is made on the first start, signed by "
+        "itself.",
+    )
+    private_key: str | None = setting(None, OPTIONAL_TEXT, "PEM file with the certificate's key.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +220,7 @@ class Config:
     store: StoreSettings = StoreSettings()
     listen: ListenSettings = ListenSettings()
     messaging: MessagingSettings = MessagingSettings()
+    grpc: GrpcSettings = GrpcSettings()
     send: SendSettings = SendSettings()
     delivery: DeliverySettings = DeliverySettings()
 
@@ -210,6 +235,11 @@ class Config:
                 f"delivery.lead: expected at most delivery.ahead ({self.delivery.ahead_ms} ms), "
                 f"found {self.delivery.lead_ms} ms",
                 field="delivery.lead",
+            )
+        if (self.grpc.certificate is None) != (self.grpc.private_key is None):
+            raise InvalidRequest(
+                "grpc.certificate and grpc.private_key: expected both or neither, found one",
+                field="grpc.certificate",
             )
         if not self.data or not self.name:
             raise InvalidRequest("data and name: expected a value, found an empty one")

@@ -32,6 +32,7 @@ from dueline.messaging.topics import TopicOptions
 from dueline.metered import MeteredStore
 from dueline.server.caretaker import Caretaker
 from dueline.server.control import BrokerService, Pipeline
+from dueline.server.grpc.part import GrpcPart, grpc_options
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener, primary_address
 from dueline.server.remoting.service import RemotingOptions, RemotingService
@@ -106,7 +107,16 @@ class Broker:
             self.remoting_options.close()
             self.store.close()
             raise
-        for part in (self._writer, self._ticker, self._caretaker, self.service, self.remoting):
+        # The gRPC port first among the ports: it is the one that may be taken still.
+        self._writer.start()
+        try:
+            self.grpc.start()
+        except BaseException:
+            self._writer.stop()
+            self.remoting_options.close()
+            self.store.close()
+            raise
+        for part in (self._ticker, self._caretaker, self.service, self.remoting):
             part.start()
 
     def _assemble(self) -> None:
@@ -125,8 +135,15 @@ class Broker:
         self.messaging = Messaging(
             self.engine, self._offsets, files=self._files, options=messaging_options(config)
         )
+        self.grpc = GrpcPart(
+            self.messaging,
+            grpc_options(config),
+            folder=config.folder,
+            files=self._files,
+            on_failure=self._fail,
+        )
         self.remoting = RemotingService(
-            self.messaging, self.remoting_options, on_failure=self._fail
+            self.messaging, self.remoting_options, pop=self.grpc.pop, on_failure=self._fail
         )
         self._caretaker = Caretaker(self.store, self._offsets, on_failure=self._fail)
         try:
@@ -167,6 +184,7 @@ class Broker:
         self.refuse()
         self._writer.stop()
         self.remoting.stop()
+        self.grpc.stop()
         self.service.stop()
         self._ticker.stop()
         self._caretaker.stop()

@@ -1,0 +1,105 @@
+"""The gRPC port as a part of a broker: receipts, the thread that writes them, and the server.
+
+Receipts are there even when the port is off: the other protocol's POP requests use them too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from dueline.config import Config
+from dueline.messaging import Messaging
+from dueline.messaging.pop import Pop
+from dueline.server.grpc.options import GrpcOptions
+from dueline.server.grpc.server import GrpcServer
+from dueline.server.receipts import ReceiptWriter
+from dueline.server.threads import OnFailure
+from dueline.store.files import Files
+
+__all__ = ["GrpcPart", "grpc_options"]
+
+RECEIPTS_FILE: Final = "receipts.log"
+TLS_FOLDER: Final = "tls"
+
+
+class GrpcPart:
+    """`start` it after the writer of messages; `stop` it after that has answered everybody."""
+
+    def __init__(
+        self,
+        messaging: Messaging,
+        options: GrpcOptions | None,
+        *,
+        folder: Path,
+        files: Files,
+        on_failure: OnFailure,
+    ) -> None:
+        """Open the receipts.
+
+        Args:
+            options: None: the port is off.
+
+        Raises:
+            InvalidRequest: a file of receipts that is none.
+        """
+        store = messaging.engine.store
+        self.pop: Final = Pop(
+            folder / RECEIPTS_FILE,
+            files=files,
+            store=store,
+            clock=messaging.clock,
+            offsets=messaging.offsets,
+            is_synced=store.options.flush == "sync",
+        )
+        self._receipts = ReceiptWriter(self.pop, on_failure=on_failure)
+        self.server: GrpcServer | None = None
+        if options is not None:
+            self.server = GrpcServer(
+                messaging,
+                self.pop,
+                options,
+                folder=folder / TLS_FOLDER,
+                files=files,
+                on_failure=on_failure,
+            )
+
+    @property
+    def port(self) -> int | None:
+        """The port, or None if it is off."""
+        return self.server.port if self.server is not None else None
+
+    def start(self) -> None:
+        """Serve.
+
+        Raises:
+            Unavailable: the port is taken.
+            InvalidRequest: a certificate that cannot be read.
+        """
+        self._receipts.start()
+        if self.server is None:
+            return
+        try:
+            self.server.start()
+        except BaseException:
+            self._receipts.stop()
+            raise
+
+    def stop(self) -> None:
+        """Let calls under way end; then write what they acknowledged."""
+        if self.server is not None:
+            self.server.stop()
+        self._receipts.stop()
+
+
+def grpc_options(config: Config) -> GrpcOptions | None:
+    """The port's options; None if it is off."""
+    if config.listen.grpc is None:
+        return None
+    return GrpcOptions(
+        address=config.listen.grpc,
+        tls=config.grpc.tls,
+        certificate=config.grpc.certificate,
+        private_key=config.grpc.private_key,
+        request_size_max=config.store.body_size_max + (12 << 20),
+    )

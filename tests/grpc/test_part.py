@@ -1,0 +1,73 @@
+"""The port as a part of a whole broker, by its settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.grpc.calls import Caller
+from tests.interop.waiting import free_ports
+
+from dueline.config import load
+from dueline.errors import InvalidRequest, Unavailable
+from dueline.server.broker import Broker
+
+OK = 20000
+PORTS_OFF = {
+    "listen.flight": "127.0.0.1:0",
+    "listen.name_server": "off",
+    "listen.remoting": "off",
+    "store.commit_segment_size": "16MiB",
+    "store.delay_segment_size": "16MiB",
+}
+
+
+def broker_in(folder: Path, **settings: str) -> Broker:
+    flags = {"data": str(folder), **PORTS_OFF, **settings}
+    return Broker(load(environ={}, flags=flags).config)
+
+
+def test_broker_serves_5x_clients_and_remembers_their_receipts(tmp_path: Path) -> None:
+    for is_first in (True, False):
+        broker = broker_in(tmp_path, **{"listen.grpc": "127.0.0.1:0"})
+        broker.start()
+        try:
+            with Caller(f"127.0.0.1:{broker.grpc.port}") as caller:
+                if is_first:
+                    assert caller.send("t", {}).status.code == OK
+                    _, (message,) = caller.receive("t")
+                    assert caller.ack("t", message) == OK
+                else:
+                    assert caller.receive("t")[1] == []
+        finally:
+            broker.stop()
+
+
+def test_port_is_off_unless_it_is_asked_for(tmp_path: Path) -> None:
+    broker = broker_in(tmp_path)
+    broker.start()
+    try:
+        assert broker.grpc.port is None
+    finally:
+        broker.stop()
+
+
+def test_taken_port_is_a_clear_error_and_lets_go_of_the_store(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    first = broker_in(tmp_path / "first", **{"listen.grpc": address})
+    first.start()
+    try:
+        with pytest.raises(Unavailable, match=address):
+            broker_in(tmp_path / "second", **{"listen.grpc": address}).start()
+    finally:
+        first.stop()
+
+    again = broker_in(tmp_path / "second", **{"listen.grpc": "127.0.0.1:0"})
+    again.start()
+    again.stop()
+
+
+def test_certificate_without_its_key_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="both or neither"):
+        broker_in(tmp_path, **{"grpc.certificate": "some.pem"})
