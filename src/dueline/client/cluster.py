@@ -1,0 +1,168 @@
+"""Where topics are: routes from the name server, and a connection per broker.
+
+Routes are asked for anew every 30 seconds and after a failure. A topic without a route has that of
+`TBW102`, if the cluster creates topics by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dueline.client.connection import Connection
+from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from dueline.wire import Command, RequestCode, ResponseCode
+from dueline.wire.bodies import RouteData
+
+__all__ = ["Cluster", "TopicQueue", "error_of"]
+
+ROUTE_S_MAX: Final = 30.0
+DEFAULT_TOPIC: Final = "TBW102"
+DEFAULT_QUEUE_COUNT: Final = 4
+
+_READ, _WRITE = 4, 2
+_ERRORS: Final[Mapping[int, type[BrokerError]]] = {
+    ResponseCode.SYSTEM_BUSY: LimitExceeded,
+    ResponseCode.FLOW_CONTROL: LimitExceeded,
+    ResponseCode.MESSAGE_ILLEGAL: InvalidRequest,
+    ResponseCode.INVALID_PARAMETER: InvalidRequest,
+    ResponseCode.ILLEGAL_OPERATION: InvalidRequest,
+    ResponseCode.TOPIC_NOT_EXIST: NotFound,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: NotFound,
+    ResponseCode.SERVICE_NOT_AVAILABLE: Unavailable,
+    ResponseCode.GO_AWAY: Unavailable,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class TopicQueue:
+    """One queue of a topic, in the order in which all clients divide them."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+
+class Cluster:
+    """Name servers and brokers."""
+
+    def __init__(
+        self,
+        name_servers: str,
+        *,
+        timeout_s: float,
+        on_request: Callable[[Command], None] = lambda command: None,
+    ) -> None:
+        self._name_servers = [each.strip() for each in name_servers.split(";") if each.strip()]
+        if not self._name_servers:
+            raise InvalidRequest("name server: expected host:port, found none")
+        self.timeout_s: Final = timeout_s
+        self._on_request = on_request
+        self._connections: dict[str, Connection] = {}
+        self._routes: dict[str, tuple[float, RouteData]] = {}
+        self._opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        for connection in self._connections.values():
+            await connection.close()
+        self._connections.clear()
+
+    # Routes
+
+    async def route(self, topic: str, *, is_fresh: bool = False) -> RouteData:
+        """Where a topic is.
+
+        Raises:
+            NotFound: no broker has it.
+            Unavailable: no name server answers.
+        """
+        now_s = asyncio.get_running_loop().time()
+        known = self._routes.get(topic)
+        if known is not None and not is_fresh and now_s - known[0] < ROUTE_S_MAX:
+            return known[1]
+        answer = await self._ask_names(topic)
+        if answer.code != ResponseCode.SUCCESS:
+            self._routes.pop(topic, None)
+            raise error_of(answer)
+        route = RouteData.decode(answer.body)
+        self._routes[topic] = (now_s, route)
+        return route
+
+    async def _ask_names(self, topic: str) -> Command:
+        ext = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        error: Unavailable | None = None
+        for address in self._name_servers:
+            try:
+                connection = await self.connection(address)
+                return await connection.call(
+                    RequestCode.GET_ROUTE_INFO_BY_TOPIC, ext, timeout_s=self.timeout_s
+                )
+            except Unavailable as failure:
+                error = failure
+        assert error is not None
+        raise error
+
+    async def queues(self, topic: str, *, for_writing: bool = False) -> list[TopicQueue]:
+        """The queues of a topic, in order; for writing also those it would have."""
+        count_max = 1 << 16
+        try:
+            route = await self.route(topic)
+        except NotFound:
+            if not for_writing:
+                raise
+            route = await self.route(DEFAULT_TOPIC)
+            count_max = DEFAULT_QUEUE_COUNT
+        masters = {data.broker_name for data in route.broker_datas if 0 in data.broker_addrs}
+        found = []
+        for data in route.queue_datas:
+            count = data.write_queue_nums if for_writing else data.read_queue_nums
+            if data.broker_name in masters and data.perm & (_WRITE if for_writing else _READ):
+                found += [
+                    TopicQueue(topic=topic, broker_name=data.broker_name, queue_id=queue_id)
+                    for queue_id in range(min(count, count_max))
+                ]
+        if not found:
+            raise NotFound(f"topic {topic}: expected queues, found none", what="topic")
+        return sorted(found)
+
+    # Brokers
+
+    async def broker(self, topic: str, broker_name: str) -> Connection:
+        """A connection to a broker of a topic."""
+        try:
+            route = await self.route(topic)
+        except NotFound:
+            route = await self.route(DEFAULT_TOPIC)
+        for data in route.broker_datas:
+            if data.broker_name == broker_name and 0 in data.broker_addrs:
+                return await self.connection(data.broker_addrs[0])
+        raise Unavailable(f"broker {broker_name}: expected in the route of {topic}, found none")
+
+    async def brokers(self, topic: str) -> list[Connection]:
+        """Connections to all brokers of a topic."""
+        route = await self.route(topic)
+        return [
+            await self.connection(data.broker_addrs[0])
+            for data in route.broker_datas
+            if 0 in data.broker_addrs
+        ]
+
+    async def connection(self, address: str) -> Connection:
+        """The connection to an address, opened if need be."""
+        async with self._opening:
+            known = self._connections.get(address)
+            if known is not None and known.is_open:
+                return known
+            made = await Connection.open(
+                address, timeout_s=self.timeout_s, on_request=self._on_request
+            )
+            self._connections[address] = made
+            return made
+
+
+def error_of(answer: Command) -> BrokerError:
+    """The error that a response code says."""
+    kind = _ERRORS.get(answer.code, BrokerError)
+    return kind(f"{answer.remark or 'refused'} (code {answer.code})", code=answer.code)

@@ -1,0 +1,257 @@
+"""Consuming as a group: queues are shared by all its clients, refused messages come again later.
+
+A handler that raises refuses its message: the broker sends it again after 10 s, 30 s, 1 m and so on
+(the delay levels from 3 on), and after the last attempt puts it to the dead letters. Messages of
+one queue are handled side by side, up to `concurrency` in all; a queue's offset moves on when all
+messages before it are handled or sent back. After a crash some messages come twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import logging
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from dueline.client.cluster import Cluster, TopicQueue, error_of
+from dueline.client.pulling import Pulled, QueueReader
+from dueline.client.values import Received
+from dueline.errors import BrokerError, NotFound, Unavailable
+from dueline.wire import Command, RequestCode, ResponseCode
+from dueline.wire.headers import ConsumerGroupRequest, SendBackRequest, UnregisterClientRequest
+
+__all__ = ["AsyncConsumer", "Handler"]
+
+WAIT_S: Final = 15.0
+PAUSE_S: Final = 1.0
+REBALANCE_S: Final = 20.0
+FINISH_S_MAX: Final = 30.0
+"""How long handlers may take when the consumer leaves; what is not finished then comes again."""
+
+Handler = Callable[[Received], Awaitable[object] | object]
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class AsyncConsumer:
+    """Calls a handler for each message of a topic; an async context manager.
+
+    async with AsyncConsumer("127.0.0.1:9876", "orders", "billing", handler):
+        await stopping.wait()
+    """
+
+    def __init__(  # noqa: PLR0913 - who, what and how, the rest by keyword
+        self,
+        name_server: str,
+        topic: str,
+        group: str,
+        handler: Handler,
+        *,
+        tags: str = "*",
+        concurrency: int = 16,
+        attempts_max: int = 16,
+        timeout_s: float = 5.0,
+    ) -> None:
+        self._name_server = name_server
+        self._topic = topic
+        self._group = group
+        self._handler = handler
+        self._tags = tags
+        self._attempts_max = attempts_max
+        self._timeout_s = timeout_s
+        self._client_id = f"python@{os.getpid()}#{uuid.uuid4().hex[:12]}"
+        self._room = asyncio.Semaphore(concurrency)
+        self._change = asyncio.Event()
+        self._queues: dict[TopicQueue, asyncio.Task[None]] = {}
+        self._works: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._cluster: Cluster | None = None
+
+    async def __aenter__(self) -> Self:
+        self._cluster = Cluster(
+            self._name_server, timeout_s=self._timeout_s, on_request=self._asked
+        )
+        try:
+            await self._beat(self._cluster)
+        except BaseException:
+            await self._cluster.close()
+            raise
+        self._task = asyncio.create_task(self._run(self._cluster))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        tasks = [*self._queues.values(), *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._works:
+            _, unfinished = await asyncio.wait(self._works, timeout=FINISH_S_MAX)
+            for work in unfinished:
+                work.cancel()
+        assert self._cluster is not None
+        ext = UnregisterClientRequest(client_id=self._client_id, consumer_group=self._group)
+        with contextlib.suppress(BrokerError):
+            for connection in await self._cluster.brokers(self._topic):
+                await connection.call(
+                    RequestCode.UNREGISTER_CLIENT, ext.encode(), timeout_s=self._timeout_s
+                )
+        await self._cluster.close()
+
+    def _asked(self, command: Command) -> None:
+        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            self._change.set()
+
+    # The group
+
+    async def _run(self, cluster: Cluster) -> None:
+        """Beat and divide queues, each 20 s and whenever the group changes."""
+        while True:
+            self._change.clear()
+            try:
+                await self._beat(cluster)
+                await self._divide(cluster)
+            except BrokerError as error:
+                log.warning("consumer %s: %s", self._group, error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REBALANCE_S if self._queues else PAUSE_S):
+                    await self._change.wait()
+
+    async def _beat(self, cluster: Cluster) -> None:
+        subscriptions = [
+            {"topic": topic, "subString": tags, "subVersion": 1, "expressionType": "TAG"}
+            for topic, tags in ((self._topic, self._tags), (f"%RETRY%{self._group}", "*"))
+        ]
+        body = {
+            "clientID": self._client_id,
+            "consumerDataSet": [
+                {
+                    "groupName": self._group,
+                    "consumeType": "CONSUME_PASSIVELY",
+                    "messageModel": "CLUSTERING",
+                    "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+                    "subscriptionDataSet": subscriptions,
+                    "unitMode": False,
+                }
+            ],
+            "producerDataSet": [],
+        }
+        for connection in await cluster.brokers(self._topic):
+            answer = await connection.call(
+                RequestCode.HEART_BEAT, {}, json.dumps(body).encode(), timeout_s=self._timeout_s
+            )
+            if answer.code != ResponseCode.SUCCESS:
+                raise error_of(answer)
+
+    async def _divide(self, cluster: Cluster) -> None:
+        clients = await self._clients(cluster)
+        mine: set[TopicQueue] = set()
+        for topic in (self._topic, f"%RETRY%{self._group}"):
+            with contextlib.suppress(NotFound):  # the retry topic's route may come a little later
+                mine |= set(part_of(await cluster.queues(topic), clients, self._client_id))
+        for queue in [queue for queue in self._queues if queue not in mine]:
+            self._queues.pop(queue).cancel()
+        for queue in mine - set(self._queues):
+            self._queues[queue] = asyncio.create_task(self._consume(cluster, queue))
+
+    async def _clients(self, cluster: Cluster) -> list[str]:
+        ext = ConsumerGroupRequest(consumer_group=self._group).encode()
+        connection = (await cluster.brokers(self._topic))[0]
+        answer = await connection.call(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP, ext, timeout_s=self._timeout_s
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            raise error_of(answer)
+        return sorted(json.loads(answer.body)["consumerIdList"])
+
+    # One queue
+
+    async def _consume(self, cluster: Cluster, queue: TopicQueue) -> None:
+        reader = QueueReader(
+            cluster, self._group, queue, self._tags if queue.topic == self._topic else "*"
+        )
+        offset: int | None = None
+        while True:
+            try:
+                if offset is None:
+                    known = await reader.committed()
+                    offset = await reader.start() if known is None else known
+                pulled = await reader.pull(offset, wait_s=WAIT_S)
+                # What has begun is finished and committed, also when this client leaves or the
+                # queue goes to another one.
+                work = asyncio.create_task(self._finish(cluster, reader, pulled))
+                self._works.add(work)
+                work.add_done_callback(self._works.discard)
+                await asyncio.shield(work)
+                offset = pulled.next_offset
+            except BrokerError as error:
+                log.warning("consumer %s, %s: %s", self._group, queue, error)
+                await asyncio.sleep(PAUSE_S)
+
+    async def _finish(self, cluster: Cluster, reader: QueueReader, pulled: Pulled) -> None:
+        messages = pulled.messages
+        await asyncio.gather(*(self._handle(cluster, reader.queue, each) for each in messages))
+        await reader.commit(pulled.next_offset)
+
+    async def _handle(self, cluster: Cluster, queue: TopicQueue, message: Received) -> None:
+        async with self._room:
+            try:
+                result = self._handler(message)
+                if inspect.isawaitable(result):
+                    await result
+            except Exception:
+                # What a handler raises is its way to refuse a message.
+                log.exception("message %s was refused and comes again", message.id)
+            else:
+                return
+        await self._send_back(cluster, queue, message)
+
+    async def _send_back(self, cluster: Cluster, queue: TopicQueue, message: Received) -> None:
+        header = SendBackRequest(
+            offset=message.position,
+            group=self._group,
+            delay_level=0,
+            origin_msg_id=message.id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._attempts_max,
+        )
+        while True:
+            try:
+                connection = await cluster.broker(queue.topic, queue.broker_name)
+                answer = await connection.call(
+                    RequestCode.CONSUMER_SEND_MESSAGE_BACK,
+                    header.encode(),
+                    timeout_s=self._timeout_s,
+                )
+                if answer.code == ResponseCode.SUCCESS:
+                    return
+                log.warning("message %s: sending back: %s", message.id, error_of(answer))
+            except Unavailable as error:
+                log.warning("message %s: sending back: %s", message.id, error)
+            # The offset must not move on before the message is safe.
+            await asyncio.sleep(PAUSE_S)
+
+
+def part_of(items: Sequence[T], clients: Sequence[str], client_id: str) -> list[T]:
+    """One client's equal part, in one piece, as every client of the group works it out.
+
+    >>> part_of("abcde", ["x", "y"], "y")
+    ['d', 'e']
+    """
+    if client_id not in clients:
+        return []
+    place = list(clients).index(client_id)
+    size, rest = divmod(len(items), len(clients))
+    start = place * size + min(place, rest)
+    return list(items[start : start + size + (place < rest)])

@@ -1,0 +1,270 @@
+"""Sending: at once, later, many, and taking back."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Final, Self
+
+from dueline.client.cluster import Cluster, TopicQueue, error_of
+from dueline.client.values import Outgoing, Sent
+from dueline.clock import Clock
+from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, Unavailable
+from dueline.message import HOST_UNKNOWN, UniqueIds, encode_properties
+from dueline.wire import Command, RequestCode, ResponseCode
+from dueline.wire.batch import BatchMessage, encode_batch
+from dueline.wire.headers import RecallRequest, SendRequest, SendResponse
+
+__all__ = ["AsyncProducer"]
+
+ATTEMPT_COUNT: Final = 3
+IN_FLIGHT_MAX: Final = 256
+BATCH_SIZE_BYTES_MAX: Final = 1 << 20
+RETRY_S: Final = 0.1
+
+
+class AsyncProducer:
+    """Sends messages; an async context manager.
+
+    async with AsyncProducer("127.0.0.1:9876") as producer:
+        await producer.send("orders", b"17", delay=timedelta(minutes=30))
+    """
+
+    def __init__(
+        self,
+        name_server: str,
+        *,
+        group: str = "dueline_producer",
+        timeout_s: float = 5.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self._group = group
+        self._name_server = name_server
+        self._timeout_s = timeout_s
+        self._clock = clock or Clock()
+        self._ids = UniqueIds(host=HOST_UNKNOWN, start_ms=self._clock.now_ms())
+        self._turn = itertools.count(os.getpid())
+        self._cluster: Cluster | None = None
+
+    async def __aenter__(self) -> Self:
+        self._cluster = Cluster(self._name_server, timeout_s=self._timeout_s)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._cluster is not None:
+            await self._cluster.close()
+            self._cluster = None
+
+    async def send(  # noqa: PLR0913 - a message's parts, by keyword
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        delay: timedelta | None = None,
+        delay_level: int | None = None,
+        deliver_at: datetime | None = None,
+        tag: str | None = None,
+        keys: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        queue_id: int | None = None,
+    ) -> Sent:
+        """Send one message; returns when the broker has it.
+
+        Raises:
+            InvalidRequest, NotFound, LimitExceeded: the broker refuses it.
+            Unavailable: no broker could be asked, or none answered. The message may be there.
+        """
+        return await self.send_one(
+            Outgoing(
+                topic=topic,
+                body=body,
+                tag=tag,
+                keys=tuple(keys),
+                properties=properties or {},
+                delay=delay,
+                delay_level=delay_level,
+                deliver_at=deliver_at,
+                queue_id=queue_id,
+            )
+        )
+
+    async def send_one(self, message: Outgoing) -> Sent:
+        """Send a message that was made before."""
+        unique_id = self._ids.next()
+        properties = encode_properties(message.to_properties(unique_id)).decode()
+        answer, queue = await self._deliver(
+            message,
+            lambda target: (
+                RequestCode.SEND_MESSAGE_V2,
+                self._header(target, properties, is_batch=False),
+                message.body,
+            ),
+        )
+        response = SendResponse.decode(answer.ext)
+        return Sent(
+            topic=message.topic,
+            id=unique_id,
+            offset_id=response.msg_id,
+            queue_id=queue.queue_id,
+            queue_offset=response.queue_offset,
+            handle=response.recall_handle,
+        )
+
+    async def send_many(self, messages: Sequence[Outgoing]) -> list[Sent]:
+        """Send many; ordinary messages of one topic travel in batches.
+
+        Delayed ones go one by one, many at a time: RocketMQ has no batches of those.
+        """
+        room = asyncio.Semaphore(IN_FLIGHT_MAX)
+        found: list[Sent | None] = [None] * len(messages)
+
+        async def one(place: int) -> None:
+            async with room:
+                found[place] = await self.send_one(messages[place])
+
+        async def batch(places: list[int]) -> None:
+            async with room:
+                sent = await self._send_batch([messages[place] for place in places])
+            for place, each in zip(places, sent, strict=True):
+                found[place] = each
+
+        async with asyncio.TaskGroup() as tasks:
+            for places in _batches(messages):
+                work = one(places[0]) if len(places) == 1 else batch(places)
+                tasks.create_task(work)
+        return [each for each in found if each is not None]
+
+    async def _send_batch(self, messages: Sequence[Outgoing]) -> list[Sent]:
+        ids = [self._ids.next() for _ in messages]
+        body = encode_batch(
+            BatchMessage(body=each.body, properties=encode_properties(each.to_properties(unique)))
+            for each, unique in zip(messages, ids, strict=True)
+        )
+        answer, queue = await self._deliver(
+            messages[0],
+            lambda target: (
+                RequestCode.SEND_BATCH_MESSAGE,
+                self._header(target, "", is_batch=True),
+                body,
+            ),
+        )
+        response = SendResponse.decode(answer.ext)
+        offset_ids = response.msg_id.split(",")
+        return [
+            Sent(
+                topic=each.topic,
+                id=unique,
+                offset_id=offset_ids[place] if place < len(offset_ids) else "",
+                queue_id=queue.queue_id,
+                queue_offset=response.queue_offset + place,
+            )
+            for place, (each, unique) in enumerate(zip(messages, ids, strict=True))
+        ]
+
+    async def _deliver(
+        self, message: Outgoing, request: Callable[[TopicQueue], tuple[int, dict[str, str], bytes]]
+    ) -> tuple[Command, TopicQueue]:
+        """Ask brokers until one has it; the same id each time, so a copy can be told."""
+        cluster = self._open()
+        failure: BrokerError | None = None
+        for attempt in range(ATTEMPT_COUNT):
+            if attempt:
+                await asyncio.sleep(RETRY_S * 2**attempt)
+            try:
+                queue = await self._queue(cluster, message)
+                connection = await cluster.broker(message.topic, queue.broker_name)
+                code, ext, body = request(queue)
+                answer = await connection.call(code, ext, body, timeout_s=self._timeout_s)
+                if answer.code == ResponseCode.SUCCESS:
+                    return answer, queue
+                raise error_of(answer)
+            except (Unavailable, LimitExceeded) as error:
+                failure = error
+        assert failure is not None
+        raise failure
+
+    async def _queue(self, cluster: Cluster, message: Outgoing) -> TopicQueue:
+        queues = await cluster.queues(message.topic, for_writing=True)
+        if message.queue_id is None:
+            return queues[next(self._turn) % len(queues)]
+        for queue in queues:
+            if queue.queue_id == message.queue_id:
+                return queue
+        raise InvalidRequest(
+            f"topic {message.topic}: expected a queue id of {len(queues)} queues, "
+            f"found {message.queue_id}"
+        )
+
+    def _header(self, queue: TopicQueue, properties: str, *, is_batch: bool) -> dict[str, str]:
+        return SendRequest(
+            producer_group=self._group,
+            topic=queue.topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=queue.queue_id,
+            sys_flag=0,
+            born_timestamp=self._clock.now_ms(),
+            flag=0,
+            properties=properties,
+            reconsume_times=0,
+            batch=is_batch,
+            broker_name=queue.broker_name,
+        ).encode_short()
+
+    async def cancel(self, sent: Sent) -> bool:
+        """Take a delayed message back; False: it is too late, or the broker does not know it.
+
+        Raises:
+            InvalidRequest: the message was not delayed.
+        """
+        if sent.handle is None:
+            raise InvalidRequest(f"message {sent.id}: expected a delayed one, found no handle")
+        cluster = self._open()
+        ext = RecallRequest(
+            topic=sent.topic, recall_handle=sent.handle, producer_group=self._group
+        ).encode()
+        for connection in await cluster.brokers(sent.topic):
+            answer = await connection.call(
+                RequestCode.RECALL_MESSAGE, ext, timeout_s=self._timeout_s
+            )
+            if answer.code == ResponseCode.SUCCESS:
+                return True
+            if answer.code != ResponseCode.ILLEGAL_OPERATION:
+                raise error_of(answer)
+        return False
+
+    def _open(self) -> Cluster:
+        if self._cluster is None:
+            raise Unavailable("producer: expected to be entered (`async with`), found closed")
+        return self._cluster
+
+
+def _batches(messages: Sequence[Outgoing]) -> list[list[int]]:
+    """Places of messages that may travel together, in order."""
+    found: list[list[int]] = []
+    size_bytes = 0
+    for place, message in enumerate(messages):
+        before = messages[found[-1][-1]] if found else None
+        fits = (
+            before is not None
+            and not message.is_delayed
+            and not before.is_delayed
+            and (before.topic, before.queue_id) == (message.topic, message.queue_id)
+            and size_bytes + len(message.body) <= BATCH_SIZE_BYTES_MAX
+        )
+        if fits:
+            found[-1].append(place)
+        else:
+            found.append([place])
+            size_bytes = 0
+        size_bytes += len(message.body) + 256
+    return found

@@ -1,0 +1,237 @@
+"""The Python client against a broker: sent, delayed, cancelled, read, consumed, refused."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.interop.waiting import free_ports, wait_until
+from tests.remoting.serving import Broker
+
+from dueline import client
+from dueline.client import AsyncConsumer, AsyncProducer, Consumer, Outgoing, Producer, Reader
+from dueline.client.values import Received
+from dueline.clock import system_time_ms
+from dueline.errors import InvalidRequest, NotFound, Unavailable
+from dueline.messaging import MessagingOptions
+from dueline.messaging.topics import TopicOptions
+
+
+def test_public_names() -> None:
+    assert client.__all__ == [
+        "AsyncConsumer",
+        "AsyncProducer",
+        "AsyncReader",
+        "Consumer",
+        "Outgoing",
+        "Producer",
+        "Reader",
+        "Received",
+        "Sent",
+    ]
+
+
+def test_what_is_sent_is_read_as_it_was_sent(broker: Broker) -> None:
+    with Producer(broker.name_server) as producer:
+        sent = producer.send(
+            "orders", b"17", tag="new", keys=["k1", "k2"], properties={"a": "b"}, queue_id=2
+        )
+        with Reader(broker.name_server, "orders") as reader:
+            found = reader.receive()
+
+    assert (found.body, found.tag, found.keys) == (b"17", "new", ("k1", "k2"))
+    assert found.properties["a"] == "b"
+    assert (found.id, found.queue_id, found.queue_offset) == (sent.id, 2, 0)
+    assert sent.handle is None
+
+
+def test_delays_are_waited_for(broker: Broker) -> None:
+    with Producer(broker.name_server) as producer:
+        producer.send("orders", b"first")
+        with Reader(broker.name_server, "orders", start="end") as reader:
+            start_ms = system_time_ms()
+            producer.send("orders", b"level", delay_level=1)
+            producer.send("orders", b"delay", delay=timedelta(milliseconds=400))
+            producer.send(
+                "orders", b"time", deliver_at=datetime.now(UTC) + timedelta(milliseconds=700)
+            )
+            arrived = {}
+            for _ in range(3):
+                body = reader.receive().body
+                arrived[body] = system_time_ms()
+
+    assert list(arrived) == [b"delay", b"time", b"level"]
+    for body, delay_ms in ((b"delay", 400), (b"time", 700), (b"level", 1_000)):
+        assert arrived[body] >= start_ms + delay_ms
+
+
+def test_cancelled_message_never_comes(broker: Broker) -> None:
+    with Producer(broker.name_server) as producer:
+        cancelled = producer.send("orders", b"no", delay=timedelta(seconds=1))
+        producer.send("orders", b"yes", delay=timedelta(seconds=1.2))
+        late = producer.send("orders", b"late", delay=timedelta(milliseconds=1))
+
+        assert producer.cancel(cancelled)
+        with Reader(broker.name_server, "orders") as reader:
+            found = [reader.receive().body for _ in range(2)]
+        assert not producer.cancel(late)
+        with pytest.raises(InvalidRequest):
+            producer.cancel(producer.send("orders", b"now"))
+
+    assert found == [b"late", b"yes"]
+
+
+def test_many_are_sent_in_batches_and_delayed_ones_one_by_one(broker: Broker) -> None:
+    messages = [
+        Outgoing(
+            topic="orders",
+            body=b"%d" % number,
+            delay=timedelta(milliseconds=200) if number % 10 == 0 else None,
+        )
+        for number in range(200)
+    ]
+    with Producer(broker.name_server) as producer:
+        sent = producer.send_many(messages)
+        with Reader(broker.name_server, "orders") as reader:
+            found = {reader.receive().id for _ in range(200)}
+
+    assert len({each.id for each in sent}) == 200
+    assert found == {each.id for each in sent}
+    assert [each.handle is not None for each in sent] == [n % 10 == 0 for n in range(200)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delay": timedelta(1), "delay_level": 1},
+        {"deliver_at": datetime(2027, 1, 1)},  # noqa: DTZ001 - that is the mistake
+        {"queue_id": 99},
+    ],
+)
+def test_mistakes_are_told_before_anything_is_sent(
+    broker: Broker, options: dict[str, object]
+) -> None:
+    with Producer(broker.name_server) as producer, pytest.raises(InvalidRequest):
+        producer.send("orders", b"x", **options)  # type: ignore[arg-type]
+
+    assert broker.engine.figures().sent_count == 0
+
+
+def test_refusals_are_errors_of_their_kind(tmp_path: Path) -> None:
+    options = MessagingOptions(topics=TopicOptions(auto_create=False))
+    with (
+        Broker(tmp_path, messaging=options) as broker,
+        Producer(broker.name_server) as producer,
+        pytest.raises(NotFound),
+    ):
+        producer.send("orders", b"x")
+
+
+def test_nobody_there_is_unavailable() -> None:
+    (port,) = free_ports(1)
+    with (
+        Producer(f"127.0.0.1:{port}", timeout_s=1.0) as producer,
+        pytest.raises(Unavailable, match=str(port)),
+    ):
+        producer.send("orders", b"x")
+
+
+def test_handlers_get_every_message_and_refused_ones_again(broker: Broker) -> None:
+    seen: list[tuple[bytes, int]] = []
+    lock = threading.Lock()
+
+    def handle(message: Received) -> None:
+        with lock:
+            seen.append((message.body, message.attempt))
+        if message.body == b"bad" and message.attempt == 0:
+            raise ValueError("not this time")
+
+    with Producer(broker.name_server) as producer:
+        producer.send("orders", b"good")
+        with Consumer(broker.name_server, "orders", "g", handle, attempts_max=1):
+            producer.send("orders", b"bad")
+            wait_until(lambda: (b"bad", 1) in seen, what="the second attempt")
+
+    assert sorted(seen) == [(b"bad", 0), (b"bad", 1), (b"good", 0)]
+
+
+def test_last_attempt_is_followed_by_the_dead_letters(broker: Broker) -> None:
+    def refuse(message: Received) -> None:
+        raise ValueError("never")
+
+    with Producer(broker.name_server) as producer:
+        producer.send("orders", b"bad", tag="t")
+        with Consumer(broker.name_server, "orders", "g", refuse, attempts_max=0):
+            wait_until(lambda: broker.store.offset_range("%DLQ%g", 0)[1], what="a dead letter")
+    with Reader(broker.name_server, "%DLQ%g") as reader:
+        letter = reader.receive()
+
+    assert (letter.body, letter.tag, letter.topic) == (b"bad", "t", "orders")
+
+
+def test_group_shares_the_queues(broker: Broker) -> None:
+    names = broker.name_server
+    first: list[bytes] = []
+    second: list[bytes] = []
+    sent = [b"start"]
+    with Producer(names) as producer:
+        producer.send("orders", b"start")
+
+        def both_have_received() -> bool:
+            sent.append(b"%d" % len(sent))
+            producer.send("orders", sent[-1])
+            return bool(first and second)
+
+        with (
+            Consumer(names, "orders", "g", lambda message: first.append(message.body)),
+            Consumer(names, "orders", "g", lambda message: second.append(message.body)),
+        ):
+            wait_until(both_have_received, what="both to receive")
+            wait_until(lambda: set(first + second) == set(sent), what="all to be received")
+
+
+def test_next_consumer_goes_on_where_the_last_one_left(broker: Broker) -> None:
+    names = broker.name_server
+    seen: list[bytes] = []
+    with Producer(names) as producer:
+        for number in range(8):
+            producer.send("orders", b"%d" % number)
+        with Consumer(names, "orders", "g", lambda message: seen.append(message.body)):
+            wait_until(lambda: len(seen) == 8, what="eight messages")
+        producer.send("orders", b"last")
+        with Consumer(names, "orders", "g", lambda message: seen.append(message.body)):
+            wait_until(lambda: b"last" in seen, what="the last message")
+
+    assert sorted(seen) == [*(b"%d" % number for number in range(8)), b"last"]
+
+
+def test_asyncio_twins(broker: Broker) -> None:
+    async def run() -> list[bytes]:
+        found: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def handle(message: Received) -> None:
+            await found.put(message.body)
+
+        async with (
+            asyncio.timeout(60),
+            AsyncProducer(broker.name_server) as producer,
+        ):
+            await producer.send("orders", b"one")
+            async with AsyncConsumer(broker.name_server, "orders", "g", handle):
+                await producer.send("orders", b"two", delay=timedelta(milliseconds=100))
+                return [await found.get(), await found.get()]
+
+    assert asyncio.run(run()) == [b"one", b"two"]
+
+
+def test_tags_select(broker: Broker) -> None:
+    with Producer(broker.name_server) as producer:
+        for tag in ("red", "green", "blue"):
+            producer.send("orders", tag.encode(), tag=tag)
+    with Reader(broker.name_server, "orders", tags="red || blue") as reader:
+        found = {reader.receive().body for _ in range(2)}
+
+    assert found == {b"red", b"blue"}
