@@ -19,6 +19,7 @@ from tests.serve.conftest import (
 
 from dueline.errors import BrokerError
 from dueline.flight.control import Found, LookUp
+from dueline.store.schema import SCHEDULE_SCHEMA
 
 pytestmark = pytest.mark.slow
 
@@ -130,6 +131,19 @@ def test_an_end_that_is_asked_for_twice_over_is_still_in_order(tmp_path: Path) -
 
         serving.process.stdin.close()
         assert serving.stop(signal.SIGTERM) == 0
+
+
+def test_a_peer_that_has_fallen_silent_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
+        send(client, outgoing("x", delay_ms=3_600_000))
+        stream = client.open_stage("never finished", SCHEDULE_SCHEMA)
+
+        assert serving.stop(signal.SIGTERM) == 0
+
+        with pytest.raises(BrokerError):
+            stream.finish()
+    with served(tmp_path / "data", "--no-spark") as serving:
+        assert serving.report().pending == 1
 
 
 def test_messages_that_are_due_at_once_need_no_pipeline(tmp_path: Path) -> None:

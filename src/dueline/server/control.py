@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDI
 
 __all__ = ["BrokerService"]
 
+STOP_S_MAX: Final = 10.0
 BUCKET_COUNT_MAX: Final = 100_000
 _SEND_TIMEOUT_S: Final = 50.0
 """Less than the caller waits, so that it learns what happened."""
@@ -43,6 +45,9 @@ _STATE_NAMES: Final = {
     DROPPED: "dropped",
     FORGOTTEN: "done long ago",
 }
+
+
+log = logging.getLogger(__name__)
 
 
 class Pipeline(Protocol):
@@ -70,6 +75,7 @@ class BrokerService(FlightService):
         self._engine = engine
         self._offsets = offsets
         self._pipeline = pipeline
+        self.is_left = False
         self._control: Final[dict[str, Callable[[Any], Value]]] = {
             "send": self._send,
             "start_positions": self._start_positions,
@@ -79,6 +85,23 @@ class BrokerService(FlightService):
             "look_up": self._look_up,
             "report": self._report,
         }
+
+    def serve(self) -> None:
+        """Wait for `stop`, and leave signals alone.
+
+        Arrow's own `serve` takes SIGTERM and SIGINT over: it would stop serving before the broker
+        has stopped accepting, and not tell us while a call is under way.
+        """
+        self.wait()
+
+    def stop(self) -> None:
+        """Let calls under way end, but not for ever: a peer that has fallen silent ends none."""
+        stopper = threading.Thread(target=super().stop, name="flight stop", daemon=True)
+        stopper.start()
+        stopper.join(STOP_S_MAX)
+        self.is_left = stopper.is_alive()
+        if self.is_left:
+            log.warning("Flight calls did not end within %g s and are left", STOP_S_MAX)
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
         ours = [

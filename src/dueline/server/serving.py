@@ -12,6 +12,7 @@ on an orderly end but the time that the next start takes.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -89,7 +90,13 @@ async def _serve(config: Config, watcher: Watcher, tether: IO[str] | None) -> in
     if supervisor is not None:
         await asyncio.to_thread(supervisor.stop)
     await asyncio.to_thread(broker.stop)
-    return 1 if failures else 0
+    code = 1 if failures else 0
+    if broker.service.is_left:
+        # The store is closed; a call that does not end would hold up the interpreter's end.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(code)
+    return code
 
 
 class _SignalHandler:
