@@ -1,0 +1,111 @@
+"""kill -9 of the broker at random moments under load, and of Spark's Python workers.
+
+The pipeline is a process of its own that outlives its broker. A history checker looks at
+everything that producers were told and consumers saw.
+"""
+
+import contextlib
+import logging
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.faults.history import History
+from tests.faults.traffic import Traffic
+from tests.serve.conftest import Served, wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROUNDS = 60 if os.environ.get("DUELINE_SOAK") else 20
+SEED = int(os.environ.get("DUELINE_SEED", "20270101"))
+DRAIN_S_MAX = 180.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def workers_of(pid: int) -> list[int]:
+    """The Python processes below a pipeline: Spark's daemons and workers."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with contextlib.suppress(OSError, IndexError):
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                parents[int(path.name)] = int(fields[1])
+    below = {pid}
+    for _ in range(6):
+        below |= {child for child, parent in parents.items() if parent in below}
+    found = []
+    for child in below - {pid}:
+        with contextlib.suppress(OSError):
+            command = (Path("/proc") / str(child) / "cmdline").read_bytes()
+            if b"pyspark" in command and b"java" not in command.split(b"\0")[0]:
+                found.append(child)
+    return found
+
+
+def test_a_broker_killed_again_and_again_under_load_loses_and_repeats_nothing(
+    tmp_path: Path,
+) -> None:
+    choose = random.Random(SEED)
+    address = f"127.0.0.1:{free_port()}"
+    history = History()
+    broker = Served(tmp_path / "data", "--no-spark", "--flight", address)
+    assert broker.address == address
+    command = [sys.executable, "-m", "dueline.spark.delivery", "--broker", address]
+    log = (tmp_path / "driver.log").open("wb")
+    driver = subprocess.Popen(
+        [*command, "--master", "local[2]", "--option", "wait=100ms", "--tethered"],
+        stdin=subprocess.PIPE,
+        stderr=log,
+    )
+    traffic = Traffic(address, history, SEED)
+    traffic.start()
+    try:
+        wait_until(lambda: bool(history.seen), "a first delivery", seconds_max=DRAIN_S_MAX)
+        for number in range(ROUNDS):
+            seen = len(history.seen) + choose.randrange(200)
+            wait_until(
+                lambda seen=seen: len(history.seen) >= seen,  # type: ignore[misc]
+                f"delivery goes on in round {number}, seed {SEED}",
+                seconds_max=DRAIN_S_MAX,
+            )
+            if number % 5 == 4:  # Spark's workers too, now and then
+                for pid in workers_of(driver.pid):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            broker.end()  # SIGKILL
+            broker = Served(tmp_path / "data", "--no-spark", "--flight", address)
+            assert broker.address == address
+        traffic.stop_sending()
+        wait_until(lambda: not history.missing(), f"the rest, seed {SEED}", seconds_max=DRAIN_S_MAX)
+        wait_until(lambda: _is_drained(broker), "an empty broker", seconds_max=DRAIN_S_MAX)
+    finally:
+        traffic.stop()
+        driver.kill()
+        driver.communicate()
+        log.close()
+        broker.end()
+    history.check()
+    late = history.late_ms()
+    logging.getLogger(__name__).info(
+        "%d acknowledged, %d received, %d kills, late p50 %d ms, max %d ms",
+        len(history.due_ms),
+        len(history.seen),
+        ROUNDS,
+        late[len(late) // 2],
+        late[-1],
+    )
+
+
+def _is_drained(broker: Served) -> bool:
+    report = broker.report()
+    return report.pending == 0 and report.at_gate == 0
