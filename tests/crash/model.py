@@ -64,6 +64,17 @@ class Model:
         self.cancelled |= self.cancelling | self.dropping
         self._forget_doubts()
 
+    def refused(self, store: Store) -> None:
+        """The operation under way was refused: nothing of it has happened."""
+        found = observe(store, self.uids())
+        visible = found.visible_counts()
+        for message in self.new:
+            assert not self._is_there(message, found, visible), f"{message.uid}: refused, yet there"
+        waiting = self.cancelling | self.dropping | set(self.moving) | self.delivering
+        assert {uid for uid in waiting if not found.is_waiting(uid)} == set()
+        self._forget_doubts()
+        self._check_all(found)
+
     def _forget_doubts(self) -> None:
         self.new = []
         self.is_group = False

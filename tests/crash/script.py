@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from tests.crash.model import Model, Sent
 from tests.crash.observing import parse
 
+from dueline.errors import BrokerError
 from dueline.message import Message
 from dueline.store import Answer, Files, PutResult, Store, StoreOptions, restore
 from dueline.testing import ManualClock
@@ -55,7 +56,17 @@ class Driver:
         self._store = Store.open(self.path, self.options, clock=self.clock, files=self.files)
 
     def close(self) -> None:
-        self.store.close()
+        store, self._store = self.store, None
+        store.close()
+
+    @property
+    def is_open(self) -> bool:
+        return self._store is not None
+
+    def close_failed(self) -> None:
+        """Let go of a store that a failed write has closed."""
+        if self.is_open:
+            self.close()
 
     # Putting
 
@@ -70,10 +81,17 @@ class Driver:
         pairs = [self._message(uid, queue_id, delay, 0) for uid, queue_id, delay in arguments]
         self.model.putting([sent for sent, _ in pairs])
         results = self.store.put_all([message for _, message in pairs])
+        self.model.new = []
+        refused: list[BrokerError] = []
         for result, (sent, _) in zip(results, pairs, strict=True):
-            assert isinstance(result, PutResult)
-            self._check_result(result, sent)
+            if isinstance(result, BrokerError):
+                refused.append(result)
+            else:
+                self._check_result(result, sent)
+                self.model.new.append(sent)
         self.model.answered()
+        if refused:
+            raise refused[0]
 
     def _message(self, uid: str, queue_id: int, delay_ms: int, level: int) -> tuple[Sent, Message]:
         properties = {"UNIQ_KEY": uid, "KEYS": f"key-{uid}", "TAGS": "tag"}
