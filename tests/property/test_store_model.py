@@ -461,7 +461,6 @@ class StoreMachine(RuleBasedStateMachine):
     def _abandon(self) -> None:
         """Let go of an open store without a word to its files."""
         assert self.store is not None
-        self.store._core.mark_closed()
         self.store._core.fail(OSError("abandoned by the test"))
         self.store.close()
 

@@ -114,6 +114,10 @@ class Core:
                 self.check_open()
             raise
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def mark_closed(self) -> None:
         self._is_closed = True
 

@@ -100,7 +100,12 @@ class Store:
         return store
 
     def close(self) -> None:
-        """Finish, make a checkpoint and let go of the files; a failed store is only let go."""
+        """Finish, make a checkpoint and let go of the files; a failed store is only let go.
+
+        Closing again does nothing.
+        """
+        if self._core.is_closed:
+            return
         try:
             if not self._core.is_failed:
                 self._checkpoint_if_there_is_room()
