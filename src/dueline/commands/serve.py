@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import logging.handlers
 import os
@@ -128,8 +129,7 @@ class Terminal:
     def tick(self, figures: Figures, driver: DriverReport) -> None:
         text = _status(figures, driver)
         if self._is_terminal:
-            with self._lock:
-                print(f"\r\x1b[K{text}", end="", flush=True)
+            self._print(f"\r\x1b[K{text}", end="")
             return
         told = (figures.sent_count, figures.delivered_count, figures.pending_count, driver.status)
         if told != self._told:
@@ -143,9 +143,13 @@ class Terminal:
         self._line("stopping: nothing new is accepted, what was accepted is kept")
 
     def _line(self, text: str) -> None:
-        with self._lock:
-            start = "\r\x1b[K" if self._is_terminal else ""
-            print(f"{start}{show_clock(self._clock.now_ms())}  {text}", flush=True)
+        start = "\r\x1b[K" if self._is_terminal else ""
+        self._print(f"{start}{show_clock(self._clock.now_ms())}  {text}", end="\n")
+
+    def _print(self, text: str, *, end: str) -> None:
+        """Nobody may be listening any more (`dueline serve | head`): that is no reason to stop."""
+        with self._lock, contextlib.suppress(OSError):
+            print(text, end=end, flush=True)
 
 
 def _status(figures: Figures, driver: DriverReport) -> str:

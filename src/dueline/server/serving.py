@@ -4,9 +4,9 @@ One asyncio loop in the main thread waits for signals, failures and the passing 
 done by the broker's threads and by the pipeline's process. What a person should see is told to a
 `Watcher`.
 
-SIGTERM or SIGINT stops in order: nothing new is accepted, the pipeline ends its batch, the store is
-closed. The second one makes haste: the process ends at once, which is safe, since nothing depends
-on an orderly end but the time that the next start takes.
+SIGTERM, SIGINT or SIGHUP stops in order: nothing new is accepted, the pipeline ends its batch, the
+store is closed. The second one makes haste: the process ends at once, which is safe, since nothing
+depends on an orderly end but the time that the next start takes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Watcher", "serve"]
 SWITCH_INTERVAL_S: Final = 0.001
 """How long a thread may keep the interpreter: the gate's thread should not wait for 5 ms."""
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Watcher(Protocol):

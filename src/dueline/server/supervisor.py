@@ -71,6 +71,7 @@ class Supervisor:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._warning = ""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -122,7 +123,7 @@ class Supervisor:
                 return
             was_steady = monotonic() - started_s > STEADY_S and self.report().status == "ready"
             backoff_s = BACKOFF_S_MIN if was_steady else backoff_s
-            reason = self.report().reason or f"ended with status {status}; see {self._log.path}"
+            reason = self._warning or f"ended with status {status}; see {self._log.path}"
             self._change(status="waiting", pid=None, reason=reason)
             log.warning("the pipeline ended (%s); starting it again in %g s", reason, backoff_s)
             self._stopping.wait(backoff_s)
@@ -130,6 +131,7 @@ class Supervisor:
 
     def _run_once(self) -> int:
         """Start the child and wait for its end; returns its status."""
+        self._warning = ""
         process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -163,7 +165,7 @@ class Supervisor:
                 text = line.decode("utf-8", "replace").rstrip()
                 if any(mark in text[:60] for mark in _REASON_MARKS):
                     mark = next(mark for mark in _REASON_MARKS if mark in text)
-                    self._change(is_told=False, reason=text.split(mark, 1)[1][:500])
+                    self._warning = text.split(mark, 1)[1][:500]
 
     def _lost_log(self, error: BaseException) -> None:
         """The log is not worth stopping for: a full disk is noticed by the store."""

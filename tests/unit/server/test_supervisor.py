@@ -132,6 +132,25 @@ def test_a_child_that_fails_at_once_is_tried_again_and_again(supervise: Supervis
     assert watched.log().count("no Java here") >= 2
 
 
+def test_a_warning_of_an_earlier_run_is_not_the_reason_of_a_later_end(
+    supervise: Supervise, tmp_path: Path
+) -> None:
+    script = """
+import os, signal
+if not os.path.exists("{0}"):
+    open("{0}", "w").close()
+    print("2026-01-01 00:00:00,000 WARNING old trouble", flush=True)
+    exit(1)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    watched = supervise(script.format(tmp_path / "mark"))
+    wait_until(lambda: watched.supervisor.report().start_count >= 3, "three starts")
+
+    reasons = [report.reason for report in watched.told if report.status == "waiting"]
+    assert reasons[0] == "old trouble"
+    assert "ended with status -9" in reasons[1]
+
+
 def test_pauses_double_up_to_a_bound(
     supervise: Supervise, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
