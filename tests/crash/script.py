@@ -255,6 +255,10 @@ STEPS: list[Step] = [
     _once(lambda driver: driver.put_many("n", [500 + 40 * n for n in range(60)])),
     *_pass_time(3_000),
     _once(lambda driver: driver.put("a4")),
+    _once(lambda driver: driver.cancel("m53")),  # its tombstone is in a segment that fills up now
+    _once(lambda driver: driver.put_many("p", [300 + 10 * n for n in range(45)])),
+    *_pass_time(1_500),
+    _again(Driver.retain),  # no checkpoint since
     _again(lambda driver: driver.store.checkpoint()),
     _again(Driver.retain),
     *_pass_time(22_000),

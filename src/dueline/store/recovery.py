@@ -217,7 +217,8 @@ class _Recovery:
         """Where the next record goes, if the last sound one ends at `last`."""
         base = log.base_of(last)
         blank = last - base + 8 <= log.segment_size_bytes and base in log.bases
-        if blank and log.read(last, 8)[4:8] == records.BLANK_MAGIC.to_bytes(4, "big"):
+        magic = log.segment(base).read_at(last - base + 4, 4) if blank else b""
+        if magic == records.BLANK_MAGIC.to_bytes(4, "big"):
             following = base + log.segment_size_bytes
             if following in log.bases:
                 return following

@@ -100,16 +100,20 @@ class Walk:
     data_end: int
 
     def run(self, at: int, positions: list[int], sizes: list[int], damage: list[Damage]) -> int:
-        """Collect records from `at` on; returns where the data ends."""
+        """Collect records from `at` on; returns where the data ends.
+
+        Nothing is read beyond `data_end`: touching what has no space on disk yet can be fatal on
+        a file system in memory that is full.
+        """
         view, base, limit = self.view, self.base, len(self.view)
         unpack = _HEAD.unpack_from
         previous = -1
-        while at + RECORD_SIZE_MIN <= limit:
+        while at + RECORD_SIZE_MIN <= self.data_end:
             size, magic, position = unpack(view, at)
             if (
                 magic in (MAGIC, MAGIC_LONG_TOPIC)
                 and position == base + at
-                and RECORD_SIZE_MIN <= size <= limit - at
+                and RECORD_SIZE_MIN <= size <= self.data_end - at
             ):
                 positions.append(base + at)
                 sizes.append(size)
@@ -130,7 +134,7 @@ class Walk:
                 at = previous
             damage.append(Damage(start=base + at, end=base + found, reason=reason))
             at, previous = found, -1
-        return at if at + 8 > limit or not any(view[at : at + 8]) else limit
+        return at if at + 8 > self.data_end or not any(view[at : at + 8]) else limit
 
     def _is_empty(self, start: int, end: int) -> bool:
         """Only zeros? A gap whose size is damaged may lead over sound records."""
