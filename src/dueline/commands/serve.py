@@ -112,6 +112,10 @@ class Terminal:
         if waiting_count:
             self._line(f"waiting from before: {waiting_count:,}")
         self._line(f"accepting on {broker.address}")
+        ports = broker.remoting_options
+        for name, listener in (("name server", ports.name_server), ("broker", ports.broker)):
+            if listener is not None:
+                self._line(f"RocketMQ {name} on {listener.host}:{listener.port}")
         if not self._config.delivery.enabled:
             self._line("no pipeline here: `dueline deliver` has to run elsewhere")
 
