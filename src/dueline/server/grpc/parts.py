@@ -20,6 +20,7 @@ from dueline.messaging.pop import Pop
 from dueline.server.grpc.clients import Clients
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.options import GrpcOptions
+from dueline.server.remoting.outbox import Outbox
 from dueline.store import PutResult
 
 __all__ = ["Parts"]
@@ -36,6 +37,8 @@ class Parts:
     clients: Clients
     options: GrpcOptions
     executor: Executor
+    outbox: Outbox
+    """The way from other threads to the loop: a group of answers wakes it once."""
     peers: Callable[[str], bytes]
     """The host behind a gRPC peer's name, packed."""
 
@@ -57,22 +60,20 @@ class Parts:
 
     async def sent(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
         """Store messages; an answer for each when they are on disk."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Results] = loop.create_future()
+        answer: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
 
         def done(results: Results | BaseException) -> None:
-            loop.call_soon_threadsafe(_resolve, answer, results)
+            self.outbox.post(lambda: _resolve(answer, results))
 
         self.messaging.engine.send(messages, done)
         return await answer
 
     async def finished(self, group: str, topic: str, receipt: str) -> None:
         """Acknowledge by receipt; returns when it is on disk."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[None] = loop.create_future()
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: BaseException | None) -> None:
-            loop.call_soon_threadsafe(_resolve, answer, error)
+            self.outbox.post(lambda: _resolve(answer, error))
 
         self.pop.finish(group, topic, receipt, done)
         await answer

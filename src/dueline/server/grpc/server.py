@@ -28,6 +28,8 @@ from dueline.server.grpc.front import Front
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.grpc.parts import Parts
 from dueline.server.grpc.service import MessagingService
+from dueline.server.grpc.transactions import GrpcTransactions
+from dueline.server.remoting.outbox import Outbox
 from dueline.server.threads import OnFailure, start_thread
 from dueline.settings import parse_address
 from dueline.store.files import Files
@@ -70,16 +72,6 @@ class GrpcServer:
         self._executor = ThreadPoolExecutor(READER_COUNT, thread_name_prefix="grpc-read")
         self._clients = Clients(
             count_max=options.client_count_max, gone_after_ms=options.gone_after_ms
-        )
-        self._service = MessagingService(
-            Parts(
-                messaging=messaging,
-                pop=pop,
-                clients=self._clients,
-                options=options,
-                executor=self._executor,
-                peers=self._host_of,
-            )
         )
         pop.is_present = self._clients.is_present
         self._clients.on_gone = self._gone
@@ -129,14 +121,25 @@ class GrpcServer:
             options=_channel_options(self.options),
             maximum_concurrent_rpcs=self.options.call_count_max,
         )
-        server.add_generic_rpc_handlers((self._service.handler(),))
+        service = MessagingService(
+            Parts(
+                messaging=self._messaging,
+                pop=self._pop,
+                clients=self._clients,
+                options=self.options,
+                executor=self._executor,
+                outbox=Outbox(self._loop),
+                peers=self._host_of,
+            )
+        )
+        server.add_generic_rpc_handlers((service.handler(),))
         try:
             await self._listen(server)
         except (BrokerError, OSError, RuntimeError) as error:
             self._start_error = _start_error(error, self.options.address)
             self._is_started.set()
             return
-        asking = asyncio.create_task(self._ask_forever())
+        asking = asyncio.create_task(self._ask_forever(service.transactions))
         self._is_started.set()
         try:
             await self._stopping.wait()
@@ -185,24 +188,22 @@ class GrpcServer:
 
     # Undecided transactions
 
-    async def _ask_forever(self) -> None:
+    async def _ask_forever(self, transactions: GrpcTransactions) -> None:
         while True:
             await asyncio.sleep(ASK_EVERY_S)
             try:
-                await self.ask_producers()
+                await self._ask_producers(transactions)
             except Exception:  # tried again in a second
                 log.exception("asking about undecided transactions failed")
 
-    async def ask_producers(self) -> int:
-        """Ask about what has been undecided for long; returns how many questions went out."""
+    async def _ask_producers(self, transactions: GrpcTransactions) -> None:
+        """Ask about what has been undecided for long."""
         now_ms = self._messaging.clock.now_ms()
         due = await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._service.transactions.due, now_ms
+            self._executor, transactions.due, now_ms
         )
-        count = 0
         for half in due:
-            count += await self._service.transactions.ask(half, now_ms)
-        return count
+            await transactions.ask(half, now_ms)
 
 
 def _channel_options(options: GrpcOptions) -> list[tuple[str, Any]]:
