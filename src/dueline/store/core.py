@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 
 from dueline.clock import Clock
-from dueline.errors import StoreClosed, Unavailable
+from dueline.errors import LimitExceeded, StoreClosed, Unavailable
 from dueline.message import UniqueIds, pack_host
 from dueline.schedule import DelayLevels
 from dueline.store.consume_queue import ConsumeQueues
@@ -32,7 +32,7 @@ from dueline.store.files import Bytes, Files
 from dueline.store.gate import Gate, GateRows
 from dueline.store.kernels import Int64s
 from dueline.store.key_index import KeyIndex
-from dueline.store.log import Log
+from dueline.store.log import BLANK_SIZE, Log
 from dueline.store.options import StoreOptions
 from dueline.store.record import QUEUE_OFFSET_AT
 from dueline.store.repair import units_from_log
@@ -43,6 +43,9 @@ __all__ = ["COMMIT_LOG", "DELAY_LOG", "Core"]
 
 COMMIT_LOG: Final = "commitlog"
 DELAY_LOG: Final = "delaylog"
+# A delivered record may be longer than the delayed one (its topic is the real one), and a dead
+# letter has a whole record as its body: what was accepted must always fit.
+_DELIVERY_ROOM_BYTES: Final = 1024
 
 
 class Core:
@@ -72,6 +75,9 @@ class Core:
         self.next_seq = 0
         self.index_ms = 0  # everything visible by then is in the consume queues
         self.in_flight_ms: int | None = None
+        self.ordinary_size_max = options.commit_segment_size_bytes - BLANK_SIZE
+        smaller = min(options.commit_segment_size_bytes, options.delay_segment_size_bytes)
+        self.delayed_size_max = smaller - _DELIVERY_ROOM_BYTES
         self.commit_lock = threading.Lock()
         self.delay_lock = threading.Lock()
         self.lock = threading.RLock()
@@ -93,6 +99,21 @@ class Core:
             ) from self._failure
         if self._is_closed:
             raise StoreClosed(f"store {self.path} is closed", path=str(self.path))
+
+    def check_size(self, size: int, *, is_delayed: bool) -> None:
+        """Refuse a record that does not fit into its log, or later into the commit log.
+
+        Raises:
+            LimitExceeded: names the limit; nothing was changed.
+        """
+        limit = self.delayed_size_max if is_delayed else self.ordinary_size_max
+        if size > limit:
+            raise LimitExceeded(
+                f"record: expected at most {limit} bytes, found {size}; "
+                "send less or use larger segments",
+                limit=limit,
+                found=size,
+            )
 
     def fail(self, error: BaseException) -> None:
         """A write or fsync failed: what is on disk is unknown until recovery has looked."""

@@ -161,6 +161,8 @@ class Putter:
         for number, message in enumerate(messages):
             try:
                 draft = prepare(message, now_ms=now_ms, rules=core.rules, ids=core.ids)
+                size = draft.size_bytes(core.store_host)
+                core.check_size(size, is_delayed=draft.due is not None)
             except BrokerError as error:
                 answers[number] = error
                 continue
@@ -351,6 +353,7 @@ class Putter:
             )
         with core.delay_lock:
             core.check_open()
+            core.check_size(int(rows.sizes.max()), is_delayed=True)
             sizes = np.append(rows.sizes, control.encoded_size(0))
             positions, end = core.delay.place(sizes)
             core.reserve(core.delay, end)
