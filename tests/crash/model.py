@@ -46,6 +46,10 @@ class Model:
     moving: dict[str, Sent] = field(default_factory=dict)
     delivering: set[str] = field(default_factory=set)
     dropping: set[str] = field(default_factory=set)
+    # What held at the last checkpoint
+    safe_messages: dict[str, Sent] = field(default_factory=dict)
+    safe_cancelled: set[str] = field(default_factory=set)
+    safe_seen: dict[Queue, dict[int, Seen]] = field(default_factory=dict)
     _count: int = 0
 
     def number(self) -> int:
@@ -86,6 +90,12 @@ class Model:
     def uids(self) -> list[str]:
         return [*self.messages, *(message.uid for message in self.new)]
 
+    def checkpointed(self) -> None:
+        """From now on this much survives a power cut even if the store is not sync."""
+        self.safe_messages = dict(self.messages)
+        self.safe_cancelled = set(self.cancelled)
+        self.safe_seen = {queue: dict(known) for queue, known in self.seen.items()}
+
     # Consuming
 
     def consume(self, store: Store) -> None:
@@ -102,12 +112,12 @@ class Model:
                 if offset >= start:
                     assert by_offset.get(offset) == record, f"{queue}: offset {offset} changed"
                 else:
-                    assert self._may_be_gone(record), f"{queue}: {record} deleted too early"
+                    assert self.may_be_gone(record), f"{queue}: {record} deleted too early"
             known.update(by_offset)
         for queue, known in self.seen.items():
             assert not known or queue in found.visible, f"{queue}: gone"
 
-    def _may_be_gone(self, record: Seen) -> bool:
+    def may_be_gone(self, record: Seen) -> bool:
         return record.store_ms <= self.retained_ms - self.retention_ms
 
     # After a crash
@@ -176,7 +186,7 @@ class Model:
         ]
         if sum(places) == 0:
             gone = [record for known in self.seen.values() for record in known.values()]
-            assert any(record.uid == uid and self._may_be_gone(record) for record in gone), (
+            assert any(record.uid == uid and self.may_be_gone(record) for record in gone), (
                 f"{uid}: lost"
             )
             return

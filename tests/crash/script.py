@@ -190,6 +190,10 @@ class Driver:
 
     # Housekeeping
 
+    def checkpoint(self) -> None:
+        self.store.checkpoint()
+        self.model.checkpointed()
+
     def retain(self) -> None:
         self.model.retained_ms = self.clock.now_ms()
         self.store.retain()
@@ -198,6 +202,7 @@ class Driver:
         self.close()
         self.open()
         self.model.settle(self.store)
+        self.model.checkpointed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +241,7 @@ STEPS: list[Step] = [
             "m", [90_000 if n % 23 == 7 else 2_000 + 25 * n for n in range(70)]
         )
     ),
-    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.checkpoint),
     _again(lambda driver: driver.deliver(3_500, row_count_max=20)),
     _again(lambda driver: driver.deliver(3_500, drop="m60")),
     *_pass_time(1_100),
@@ -246,10 +251,10 @@ STEPS: list[Step] = [
     _once(lambda driver: driver.reschedule(1_500, "m12", "m64")),  # at the gate, and pending
     _once(lambda driver: driver.put("a3", queue_id=1)),
     *_pass_time(1_000),
-    _again(lambda driver: driver.store.checkpoint()),  # with something at the gate
+    _again(Driver.checkpoint),  # with something at the gate
     _once(lambda driver: driver.put("d4", delay_ms=400)),
     *_pass_time(2_000),
-    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.checkpoint),
     _again(Driver.retain),
     _again(Driver.reopen),
     _once(lambda driver: driver.put_many("n", [500 + 40 * n for n in range(60)])),
@@ -259,13 +264,13 @@ STEPS: list[Step] = [
     _once(lambda driver: driver.put_many("p", [300 + 10 * n for n in range(45)])),
     *_pass_time(1_500),
     _again(Driver.retain),  # no checkpoint since
-    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.checkpoint),
     _again(Driver.retain),
     *_pass_time(22_000),
     _once(lambda driver: driver.put("a5", queue_id=1)),
     _once(lambda driver: driver.put("d5", delay_ms=30_000)),
     _again(lambda driver: driver.deliver(40_000)),  # d5 waits long at the gate
-    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.checkpoint),
     _again(Driver.retain),
     _once(lambda driver: driver.put("a6")),
     _once(lambda driver: driver.cancel("m30", "d5")),
@@ -275,7 +280,7 @@ STEPS: list[Step] = [
     _again(Driver.retain),
     _once(lambda driver: driver.put("a7", queue_id=1)),
     *_pass_time(120_000),
-    _again(lambda driver: driver.store.checkpoint()),
+    _again(Driver.checkpoint),
     _again(Driver.retain),  # all delay segments but the last are done
     _again(Driver.reopen),
 ]
