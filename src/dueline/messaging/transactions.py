@@ -315,7 +315,11 @@ class Transactions:
         except NotFound:
             pass  # retention has taken it
         half.is_ending = True
-        self._write(half, messages, lambda _: None)
+        try:
+            self._write(half, messages, lambda _: None)
+        except BaseException:
+            half.is_ending = False
+            raise
 
     def question(self, half: Half) -> Record:
         """The half message as its producer knows it: the real topic and queue, its own place."""

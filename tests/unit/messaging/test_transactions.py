@@ -9,7 +9,7 @@ import pytest
 
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.engine import Done, Engine
-from dueline.errors import InvalidRequest, NotFound, Unavailable
+from dueline.errors import InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.message import HALF_TOPIC, Message, decode_properties
 from dueline.messaging.names import OUTCOME_TOPIC, UNDECIDED_TOPIC
 from dueline.messaging.transactions import TransactionOptions, Transactions
@@ -36,6 +36,7 @@ class Broker:
         self.store = MeteredStore.open(self.folder / "s", SMALL, clock=self.clock, files=Files())
         self.offsets = ConsumerOffsets(self.folder / "offsets.json", Files())
         self.is_failing = False
+        self.is_full = False
         self.engine = Engine(self.store, submit=self._submit)
         self.transactions = Transactions(self.engine, self.offsets, OPTIONS)
 
@@ -46,6 +47,8 @@ class Broker:
         self.open()
 
     def _submit(self, messages: Sequence[Message], done: Done) -> None:
+        if self.is_full:
+            raise LimitExceeded("too much waits")
         if self.is_failing:
             done(Unavailable("the disk is full"))
         else:
@@ -242,6 +245,23 @@ def test_message_that_nobody_decides_is_put_aside(broker: Broker) -> None:
     assert broker.transactions.due(1 << 60) == []
     assert broker.read("orders", 1) == []
     assert broker.store.pending_count() == 0
+
+
+def test_full_writer_puts_nothing_aside_and_loses_nothing(broker: Broker) -> None:
+    sent = broker.half()
+    now_ms = broker.clock.now_ms()
+    (half,) = broker.transactions.due(now_ms + 6_000)
+    half.ask_count = 99
+    broker.is_full = True
+    with pytest.raises(LimitExceeded):
+        broker.transactions.asked(half, now_ms, is_heard=True)
+    with pytest.raises(LimitExceeded):
+        broker.end(sent, commit=True)
+
+    broker.is_full = False
+
+    assert broker.end(sent, commit=True) is None
+    assert [record.body for record in broker.read("orders", 1)] == [b"half"]
 
 
 def test_half_messages_are_found_by_unique_id(broker: Broker) -> None:

@@ -75,6 +75,9 @@ class TransactionEnds:
                     self._ask(half, now_ms)
             except BrokerError as error:
                 log.warning("undecided transactions were not asked for: %s", error)
+            except Exception:
+                # The boundary of a task that must go on: the next turn may fare better.
+                log.exception("undecided transactions were not asked for")
 
     def _ask(self, half: Half, now_ms: int) -> None:
         channels = [
