@@ -39,10 +39,11 @@ from dueline.store.repair import units_from_log
 from dueline.store.states import States
 from dueline.store.timeline import Timeline
 
-__all__ = ["COMMIT_LOG", "DELAY_LOG", "Core"]
+__all__ = ["COMMIT_LOG", "DELAY_LOG", "QUEUES", "Core"]
 
 COMMIT_LOG: Final = "commitlog"
 DELAY_LOG: Final = "delaylog"
+QUEUES: Final = "consumequeue"
 # A delivered record may be longer than the delayed one (its topic is the real one), and a dead
 # letter has a whole record as its body: what was accepted must always fit.
 _DELIVERY_ROOM_BYTES: Final = 1024
@@ -61,7 +62,7 @@ class Core:
         self.ids = UniqueIds(host=self.store_host, start_ms=clock.now_ms())
         self.commit = Log(files, path / COMMIT_LOG, options.commit_segment_size_bytes)
         self.delay = Log(files, path / DELAY_LOG, options.delay_segment_size_bytes)
-        self.queues = ConsumeQueues(files, path / "consumequeue", options.queue_file_units)
+        self.queues = ConsumeQueues(files, path / QUEUES, options.queue_file_units)
         self.queues.repair = partial(units_from_log, self.commit)
         self.gate = Gate()
         self.timeline = Timeline(files, path / "timeline", States())

@@ -15,6 +15,14 @@ from dueline.store.timeline import OPEN_UNITS_MAX_DEFAULT
 __all__ = ["StoreOptions"]
 
 _SEGMENT_SIZE_BYTES_MIN = 4096
+_LEAST = {
+    "queue_file_units": 1,
+    "delay_max_ms": 1,
+    "body_size_max": 1,
+    "open_units_max": 1,
+    "window_size_bytes_max": 1,
+    "retention_ms": 0,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +61,11 @@ class StoreOptions:
                 raise _bad(name, f"{_SEGMENT_SIZE_BYTES_MIN} to {SEGMENT_SIZE_BYTES_MAX}", value)
         if self.flush not in ("sync", "async"):
             raise _bad("flush", "'sync' or 'async'", self.flush)
-        for name in ("queue_file_units", "delay_max_ms", "body_size_max", "open_units_max"):
-            if getattr(self, name) < 1:
-                raise _bad(name, "at least 1", getattr(self, name))
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise _bad(name, f"at least {least}", getattr(self, name))
+        if not 0 <= self.port <= 65_535:
+            raise _bad("port", "0 to 65535", self.port)
         for name in ("disk_used_ratio_max", "compact_live_ratio"):
             if not 0 <= getattr(self, name) <= 1:
                 raise _bad(name, "0 to 1", getattr(self, name))

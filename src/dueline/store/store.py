@@ -29,10 +29,11 @@ from dueline.errors import BrokerError, InvalidRequest, StoreClosed, Unavailable
 from dueline.message import SYS_COMMIT, Message, decode_properties
 from dueline.store import recovery
 from dueline.store.bulk import Bulk
-from dueline.store.core import COMMIT_LOG, DELAY_LOG, Core
+from dueline.store.consume_queue import UNIT_SIZE
+from dueline.store.core import COMMIT_LOG, DELAY_LOG, QUEUES, Core
 from dueline.store.corner import CORNER_START, Corner, Key
 from dueline.store.delivery import Deliverer, DeliverResult
-from dueline.store.files import Files
+from dueline.store.files import TEMPORARY_SUFFIX, Files
 from dueline.store.kernels import Int64s
 from dueline.store.log import LogReader
 from dueline.store.maintenance import Maintainer, Retained
@@ -403,3 +404,12 @@ def _check_segments(core: Core) -> None:
                     f"configured, found {size}; open the store with the size it was made with",
                     path=str(log.path_of(base)),
                 )
+    expected = core.options.queue_file_units * UNIT_SIZE
+    for path in core.files.walk(core.path / QUEUES):
+        size = path.stat().st_size
+        if size not in (0, expected) and not path.name.endswith(TEMPORARY_SUFFIX):
+            raise InvalidRequest(
+                f"queue file {path}: expected {expected} bytes as configured "
+                f"(queue_file_units), found {size}; open the store with the size it was made with",
+                path=str(path),
+            )
