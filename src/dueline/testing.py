@@ -118,6 +118,7 @@ class FaultyFiles(Files):
         self.is_full = False
         self._stop_at: int | None = None
         self._is_midway = False
+        self._stop_kind: tuple[str, str] | None = None
         self._is_off = False
         self._failures: list[_Failure] = []
         self._fail_at = (0, 0)
@@ -136,6 +137,10 @@ class FaultyFiles(Files):
             midway: a write is done in part before the stop.
         """
         self._stop_at, self._is_midway = number, midway
+
+    def stop_before(self, kind: str, *, path_part: str = "") -> None:
+        """Raise PowerCut before the next operation of a kind on a path that contains a text."""
+        self._stop_kind = (kind, path_part)
 
     def fail(self, kind: str, error: int, *, path_part: str = "", count: int = 1) -> None:
         """Raise OSError with an errno from the next `count` operations of a kind.
@@ -156,7 +161,7 @@ class FaultyFiles(Files):
         if self._folder_lock is not None:
             self._folder_lock.release()
         self._is_off = False
-        self._stop_at = None
+        self._stop_at = self._stop_kind = None
 
     def power_cut(self, seed: int) -> None:
         """Leave on disk what a power cut could leave. Seed 0 loses all that can be lost."""
@@ -235,7 +240,7 @@ class FaultyFiles(Files):
             self.operation_count += 1
             if self.is_tracing:
                 self.trace.append(f"{kind} {path.parent.name}/{path.name}")
-            is_last = self.operation_count == self._stop_at
+            is_last = self.operation_count == self._stop_at or self._is_awaited(kind, path)
             if is_last and self._is_midway and kind in ("write", "scatter"):
                 return True
             if is_last:
@@ -246,6 +251,12 @@ class FaultyFiles(Files):
             if self.is_full and needs_space:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
             return False
+
+    def _is_awaited(self, kind: str, path: Path) -> bool:
+        if self._stop_kind is None:
+            return False
+        wanted, part = self._stop_kind
+        return kind == wanted and part in str(path)
 
     def stop(self) -> NoReturn:
         """From now on nothing is written any more."""
