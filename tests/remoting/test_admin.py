@@ -10,7 +10,7 @@ from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, records_of
 from tests.remoting.serving import Broker
 
-from dueline.wire import Command, RequestCode
+from dueline.wire import Command, RequestCode, fastjson
 from dueline.wire.admin_bodies import ConsumeStats, QueueOffsets, TopicStats
 
 
@@ -81,6 +81,22 @@ def test_topic_and_group_statistics(peer: Peer) -> None:
         for queue, each in progress.offset_table.items()
     }
     assert found == {0: (0, 0), 1: (3, 1)}
+
+
+def test_progress_of_all_groups(peer: Peer) -> None:
+    create(peer, "orders")
+    for _ in range(3):
+        peer.send_message("orders")
+    peer.pull("orders", 1, group="g", commit=1)
+
+    answer = peer.call(RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    found = fastjson.loads(answer.body)
+
+    (groups,) = found["consumeStatsList"]
+    (stats,) = groups["g"]
+    (queue,) = [key for key in stats["offsetTable"] if json.loads(key)["queueId"] == 0]
+    assert stats["offsetTable"][queue]["consumerOffset"] == 1
+    assert found["totalDiff"] == 2
 
 
 def test_groups_are_configured_listed_and_deleted(broker: Broker, peer: Peer) -> None:
