@@ -6,17 +6,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.serve.conftest import clean_environment
+from tests.serve.conftest import READY_S_MAX, clean_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 def test_it_shows_messages_arriving_and_leaves_nothing_behind(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "dueline", "demo", "--count", "60", "--within", "6s"],
+        [
+            *(sys.executable, "-m", "dueline", "demo"),
+            *("--count", "60", "--within", "6s", "--patience", f"{READY_S_MAX:.0f}s"),
+        ],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=READY_S_MAX + 90,
         cwd=tmp_path,
         env=clean_environment(TMPDIR=str(tmp_path)),
         check=False,

@@ -34,9 +34,6 @@ __all__ = ["configure", "run"]
 TOPIC: Final = "demo"
 DELAY_MS_MIN: Final = 1_000
 DELAY_MS_MAX: Final = 60_000
-READY_S_MAX: Final = 75.0
-"""Starting Spark takes 6 s, and much more on a machine that is busy or slow."""
-
 _PATIENCE_MS: Final = 15_000
 _STOP_S_MAX: Final = 30
 _LEVELS_MS: Final = {1: 1_000, 2: 5_000, 3: 10_000, 4: 30_000}
@@ -78,6 +75,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within", default="40s", metavar="DURATION", help="the longest delay (default: 40s)"
     )
+    parser.add_argument(
+        "--patience", default="75s", metavar="DURATION", help="to wait for Spark (default: 75s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the delays (default: 1)")
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
     show_examples(parser, "dueline demo\ndueline demo --count 2000 --quiet")
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidRequest(f"within: expected 1s to 60s, found {args.within}")
     print("starting a broker in a temporary folder; Spark takes some seconds ...", flush=True)
     with _broker() as address, ControlClient(address) as client:
-        _wait_until_ready(client)
+        _wait_until_ready(client, parse_duration_ms(args.patience) / 1000)
         reader = Reader(client, TOPIC, start="start")
         plan = Plan(count=args.count, delay_ms_max=delay_ms_max, seed=args.seed)
         due_ms = _send(client, plan)
@@ -135,10 +135,13 @@ def _address_of(process: subprocess.Popen[str], folder: Path) -> str:
     )
 
 
-def _wait_until_ready(client: ControlClient) -> None:
-    """Until the pipeline asks for work; the first messages would only wait for it."""
+def _wait_until_ready(client: ControlClient, seconds_max: float) -> None:
+    """Until the pipeline asks for work; the first messages would only wait for it.
+
+    That takes 6 s, and much more on a machine that is busy or slow.
+    """
     start_s = monotonic()
-    while monotonic() - start_s < READY_S_MAX:
+    while monotonic() - start_s < seconds_max:
         driver = client.ask(Report(), Reported).driver
         if driver.status == "ready":
             print(f"Spark is ready after {monotonic() - start_s:.1f} s", flush=True)
@@ -147,7 +150,10 @@ def _wait_until_ready(client: ControlClient) -> None:
             raise Unavailable(f"Spark did not start: {driver.reason}")
         # An empty topic is as good as a clock: nothing comes, and the call returns in time.
         next(Reader(client, TOPIC).pulls(timeout_s=0.2), None)
-    raise Unavailable(f"Spark was not ready after {READY_S_MAX:g} s; is the machine very busy?")
+    raise Unavailable(
+        f"Spark was not ready after {seconds_max:g} s; is the machine very busy? Then give it more "
+        "time with --patience"
+    )
 
 
 def _send(client: ControlClient, plan: Plan) -> dict[str, int]:
