@@ -68,13 +68,14 @@ def python_client() -> Path:
             [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", PYTHON_CLIENT],
         ]
 
-    # Scripts of a virtual environment know their path, so the folder cannot be renamed.
-    folder = toolchain.BUILD / f"grpc_python-{PYTHON_CLIENT.partition('==')[2]}"
+    # Beside our own packages and not under `tests`, whose modules have rules of their own. Scripts
+    # of a virtual environment know their path, so the folder cannot be renamed.
+    folder = HERE.parents[1] / ".venv" / "clients" / PYTHON_CLIENT
     interpreter = folder / "bin" / "python"
     if not (folder / "ready").exists():
-        toolchain.BUILD.mkdir(exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
-        _run_all(make(folder), cwd=toolchain.BUILD)
+        _run_all(make(folder), cwd=folder.parent)
         (folder / "ready").touch()
     return interpreter
 

@@ -309,4 +309,4 @@ def _replay_lane(changes: memoryview, at: int, lanes: dict[int, tuple[Lane, Lane
     if number not in lanes:  # repeated behind a rewritten state, which knows it better
         lane = Lane(number=number, queue_id=queue_id, cursor=cursor)
         lanes[number] = (lane, LaneName(group=group, topic=topic))
-    return at + topic_size
+    return at + int(topic_size)
