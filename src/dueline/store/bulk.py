@@ -113,8 +113,7 @@ def encode(
     names, topic = _topics(columns["topic"])
     queue_id = _queue_ids(columns, count)
     bodies = columns["body"]
-    body_data, body_offsets = kernels.buffer_of(bodies)
-    _check_bodies(np.diff(body_offsets), rules)
+    _check_bodies(pc.binary_length(bodies).to_numpy(), rules)
     _take_from_map(columns)
     unique_ids = _unique_ids(columns, count, ids)
     texts = _texts(columns, due_ms, level, queue_id, unique_ids, names, topic)
@@ -124,25 +123,7 @@ def encode(
         kernels.fixed_rows(pc.binary_length(texts).to_numpy().astype(">u2")),
         texts,
     )
-    headers = np.zeros(count, dtype=HEADER_DTYPE)
-    headers["magic"] = MAGIC
-    headers["crc"] = kernels.body_crcs(body_data, body_offsets[:-1], body_offsets[1:])
-    headers["queue_id"] = np.where(level > 0, level - 1, 0)
-    headers["born_ms"] = now_ms
-    headers["born_host"] = np.void(HOST_UNKNOWN)
-    headers["sys_flag"] = SYS_STORE_HOST_V6 if len(store_host) > 8 else 0
-    headers["mark"] = MARK_PRESENT
-    headers["body_size"] = np.diff(body_offsets)
-    headers["size"] = HEADER_SIZE - 8 + len(store_host) + np.diff(body_offsets)
-    headers["size"] += pc.binary_length(tail).to_numpy().astype(np.uint32)
-    raw = headers.view(np.uint8).reshape(count, HEADER_SIZE)
-    records = kernels.join(
-        kernels.fixed_rows(raw[:, :_STORE_HOST_AT]),
-        pa.scalar(store_host, pa.binary()),
-        kernels.fixed_rows(raw[:, _STORE_HOST_AT + 8 :]),
-        bodies,
-        tail,
-    )
+    records = _records(bodies, tail, level=level, now_ms=now_ms, store_host=store_host)
     data, offsets = kernels.buffer_of(records)
     data = data[: offsets[-1]]
     stamp.seal(
@@ -165,6 +146,38 @@ def encode(
             unique_ids, columns.get("keys", pa.nulls(count, pa.string()))
         ),
         unique_ids=unique_ids,
+    )
+
+
+def _records(
+    bodies: pa.BinaryArray,
+    tail: pa.BinaryArray,
+    *,
+    level: Int32s,
+    now_ms: int,
+    store_host: bytes,
+) -> pa.BinaryArray:
+    """Whole records, not yet sealed."""
+    count = len(bodies)
+    body_data, body_offsets = kernels.buffer_of(bodies)
+    headers = np.zeros(count, dtype=HEADER_DTYPE)
+    headers["magic"] = MAGIC
+    headers["crc"] = kernels.body_crcs(body_data, body_offsets[:-1], body_offsets[1:])
+    headers["queue_id"] = np.where(level > 0, level - 1, 0)
+    headers["born_ms"] = now_ms
+    headers["born_host"] = np.void(HOST_UNKNOWN)
+    headers["sys_flag"] = SYS_STORE_HOST_V6 if len(store_host) > 8 else 0
+    headers["mark"] = MARK_PRESENT
+    headers["body_size"] = np.diff(body_offsets)
+    headers["size"] = HEADER_SIZE - 8 + len(store_host) + np.diff(body_offsets)
+    headers["size"] += pc.binary_length(tail).to_numpy().astype(np.uint32)
+    raw = headers.view(np.uint8).reshape(count, HEADER_SIZE)
+    return kernels.join(
+        kernels.fixed_rows(raw[:, :_STORE_HOST_AT]),
+        pa.scalar(store_host, pa.binary()),
+        kernels.fixed_rows(raw[:, _STORE_HOST_AT + 8 :]),
+        bodies,
+        tail,
     )
 
 

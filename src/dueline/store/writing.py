@@ -281,21 +281,7 @@ class Putter:
             core.append(core.delay, positions, placed_sizes, data)
             core.next_seq += len(drafts)
             dues = [self._due_ms(draft, store_ms) for draft in drafts]
-            count = len(drafts)
-            with core.lock:
-                core.note_segments(positions[:count], first_seq)
-                units = Units(
-                    due_ms=np.array(dues, dtype=np.int64),
-                    seq=np.arange(first_seq, first_seq + count, dtype=np.int64),
-                    position=positions[:count],
-                    size=np.array(sizes, dtype=np.int32),
-                    topic=np.array(
-                        [core.timeline.topics.number_of(draft.topic) for draft in drafts], np.int32
-                    ),
-                    queue_id=np.array([draft.queue_id for draft in drafts], dtype=np.int32),
-                )
-                core.timeline.add(units, end=first_seq + count, position_end=core.delay.end)
-                core.delay_keys.add(*_key_rows(drafts, places), position_end=core.delay.end)
+            self._index_delayed(drafts, dues, positions[: len(drafts)], first_seq)
         return [
             PutResult(
                 topic=draft.topic,
@@ -312,6 +298,28 @@ class Putter:
                 zip(drafts, places, offsets, dues, strict=False)
             )
         ]
+
+    def _index_delayed(
+        self, drafts: list[Draft], dues: list[int], positions: Int64s, first_seq: int
+    ) -> None:
+        """Let the timeline and the key index know of records that are durable."""
+        core = self._core
+        end = first_seq + len(drafts)
+        sizes = [draft.size_bytes(core.store_host) for draft in drafts]
+        with core.lock:
+            core.note_segments(positions, first_seq)
+            topics = [core.timeline.topics.number_of(draft.topic) for draft in drafts]
+            units = Units(
+                due_ms=np.array(dues, dtype=np.int64),
+                seq=np.arange(first_seq, end, dtype=np.int64),
+                position=positions,
+                size=np.array(sizes, dtype=np.int32),
+                topic=np.array(topics, dtype=np.int32),
+                queue_id=np.array([draft.queue_id for draft in drafts], dtype=np.int32),
+            )
+            core.timeline.add(units, end=end, position_end=core.delay.end)
+            keys = _key_rows(drafts, positions.tolist())
+            core.delay_keys.add(*keys, position_end=core.delay.end)
 
     def _next_delay_offset(self, draft: Draft) -> int:
         name = f"{draft.log_topic}/{draft.log_queue_id}"
