@@ -18,7 +18,7 @@ from dueline.spark.java import prepare_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-MESSAGE_COUNT = 400
+MESSAGE_COUNT = 160
 
 
 class Cluster:

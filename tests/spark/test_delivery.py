@@ -97,14 +97,14 @@ def test_nothing_is_seen_before_it_is_due(broker: Broker, pipeline: Pipeline) ->
 
 
 def test_a_queue_is_in_order_of_due_time_and_acceptance(broker: Broker, pipeline: Pipeline) -> None:
-    dues = [(delay_ms * 37) % 10 + 1 for delay_ms in range(200)]
+    dues = [(delay_ms * 37) % 10 + 1 for delay_ms in range(90)]
     for number, delay_ms in enumerate(dues):
         broker.put(b"%d" % number, delay_ms=delay_ms)
 
     pipeline.run(row_count_max="30", slice_count_max="3")
     broker.advance(100)
 
-    expected = sorted(range(200), key=lambda number: (dues[number], number))
+    expected = sorted(range(90), key=lambda number: (dues[number], number))
     assert broker.bodies() == [b"%d" % number for number in expected]
 
 
@@ -197,7 +197,7 @@ def test_a_checkpoint_of_another_store_skips_nothing(
 def test_two_pipelines_at_once_deliver_once(
     spark: SparkSession, tmp_path: Path, broker: Broker
 ) -> None:
-    count = 300
+    count = 120
     for number in range(count):
         broker.put(b"%d" % number, delay_ms=1 + number % 10)
     queries = [

@@ -87,15 +87,19 @@ def test_a_batch_without_rows_has_one_task(broker: Broker, reader: DueReader) ->
     assert list(reader.read(partition)) == []
 
 
-def test_keeping_warm_is_a_batch_now_and_then(broker: Broker) -> None:
+@pytest.mark.parametrize(
+    "before", [{}, {"due_ms": 1, "seq": 2, "end": 1, "turn": 3}], ids=["new", "known"]
+)
+def test_keeping_warm_is_a_batch_now_and_then(broker: Broker, before: dict[str, int]) -> None:
     broker.put(b"a", delay_ms=60_000)
     reader = reader_of(broker, keep_warm_ms=0)
-    before = {broker.address: {"due_ms": 1, "seq": 2, "end": 1, "turn": 0}}
+    start = {broker.address: before} if before else {}
 
-    after = reader.latestOffset(before, LIMIT)
+    end = reader.latestOffset(start, LIMIT)
 
-    assert after == {broker.address: {"due_ms": 1, "seq": 2, "end": 1, "turn": 1}}
-    assert [type(partition) for partition in reader.partitions(before, after)] == [EmptyPartition]
+    assert end[broker.address]["turn"] == before.get("turn", 0) + 1
+    assert [type(partition) for partition in reader.partitions(start, end)] == [EmptyPartition]
+    assert reader_of(broker, keep_warm_ms=3_600_000).latestOffset(start, LIMIT) == start
     reader.stop()
 
 

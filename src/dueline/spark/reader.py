@@ -45,7 +45,7 @@ from dueline.store.files import Files
 from dueline.store.log import LogReader
 from dueline.store.schema import WINDOW_SCHEMA
 
-__all__ = ["DueReader", "SlicePartition"]
+__all__ = ["DueReader", "EmptyPartition", "SlicePartition"]
 
 _START: Final = ShardOffset(due_ms=-1, seq=-1, end=0)
 _WAIT_MS_SHARED: Final = 200
@@ -112,7 +112,8 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = Offset.from_json(start)
         ends = self._next_windows(_row_count_max(limit))
         if not ends and not self._until_ms and self._is_cooling():
-            ends = {address: past.corner for address, past in before.shards.items()}
+            address = self._options.brokers[0]
+            ends = {address: before.shards.get(address, _START).corner}
         if ends:
             self._busy_s = monotonic()
         offset = before
