@@ -19,6 +19,9 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
+
+import numpy as np
 
 from dueline.errors import Unavailable
 from dueline.store import checkpoint as checkpoints
@@ -31,6 +34,8 @@ from dueline.store.run import Units
 from dueline.store.states import States
 
 __all__ = ["Maintainer", "Retained", "checkpoint_path", "states_path"]
+
+_BLOCK: Final = 4096
 
 
 def checkpoint_path(root: Path) -> Path:
@@ -279,10 +284,8 @@ class Maintainer:
                 units = core.timeline.pending_in(base, base + size, states)
             if len(units) != live:
                 continue  # never delete what the runs do not account for
-            path = core.delay.path_of(base)
-            live_bytes = int(units.size.sum())
-            if live_bytes + 4096 * len(units) >= core.files.disk_bytes(path):
-                continue  # survivors are spread too thinly: blocks would not become free
+            if 2 * _sparse_bytes(base, units) > core.files.disk_bytes(core.delay.path_of(base)):
+                continue  # survivors are spread too thinly, or it was compacted before
             try:
                 core.delay.replace_segment(base, self._gapped(base, size, units))
             except Unavailable:
@@ -304,3 +307,12 @@ class Maintainer:
             at = start + length
         if size - at >= BLANK_SIZE:
             yield at, struct.pack(">II", size - at, BLANK_MAGIC)
+
+
+def _sparse_bytes(base: int, units: Units) -> int:
+    """About how much disk space a segment takes with only these records and what leads to them."""
+    starts = units.position - base
+    ends = starts + units.size
+    # The first gap, each record, and the gap or blank behind it.
+    touched = np.concatenate([[0], starts // _BLOCK, (ends - 1) // _BLOCK, (ends + 7) // _BLOCK])
+    return _BLOCK * (len(np.unique(touched)) + int((units.size // _BLOCK).sum()))
