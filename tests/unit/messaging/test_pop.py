@@ -8,68 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.messaging.pop_world import START_MS, TEN_SECONDS, World
 
-from dueline.consumer_offsets import ConsumerOffsets
 from dueline.errors import StoreClosed
-from dueline.message import Message
 from dueline.messaging import pop_log
-from dueline.messaging.filters import filter_of
-from dueline.messaging.pop import Holding, InvalidReceipt, Pop, Received
+from dueline.messaging.pop import Holding, InvalidReceipt
 from dueline.messaging.pop_receipt import Receipt
-from dueline.store import Files, Store, StoreOptions
-from dueline.testing import FaultyFiles, ManualClock
-
-START_MS = 1_800_000_000_000
-SMALL = StoreOptions(
-    commit_segment_size_bytes=1 << 20, delay_segment_size_bytes=1 << 20, queue_file_units=100
-)
-TEN_SECONDS = Holding(invisible_ms=10_000, attempt_max=3)
-
-
-class World:
-    """A store with one topic of two queues, and the receipts of whoever receives from it."""
-
-    def __init__(self, folder: Path, files: Files | None = None) -> None:
-        self.clock = ManualClock(START_MS)
-        self.store = Store.open(folder / "store", SMALL, clock=self.clock)
-        self.offsets = ConsumerOffsets(folder / "offsets.json", Files())
-        self.path = folder / "pop" / "receipts.log"
-        self.files = files or Files()
-        self.answers: list[BaseException | None] = []
-        self.pop = self.open()
-
-    def open(self) -> Pop:
-        return Pop(
-            self.path,
-            files=self.files,
-            store=self.store,
-            clock=self.clock,
-            offsets=self.offsets,
-        )
-
-    def restart(self, *, is_flushed: bool = True) -> None:
-        """As after a kill: nothing is closed, what was written is there."""
-        if is_flushed:
-            self.pop.flush()
-        self.pop = self.open()
-
-    def send(self, *bodies: str, queue_id: int = 0, **properties: str) -> None:
-        for body in bodies:
-            self.store.put(
-                Message(topic="t", body=body.encode(), queue_id=queue_id, properties=properties)
-            )
-
-    def take(self, count: int = 8, *, holding: Holding = TEN_SECONDS, tags: str = "*") -> Received:
-        return self.pop.receive(
-            "g", "t", [0, 1], count_max=count, holding=holding, wanted=filter_of(tags)
-        )
-
-    def bodies(self, count: int = 8, *, holding: Holding = TEN_SECONDS) -> list[str]:
-        return [held.record.body.decode() for held in self.take(count, holding=holding).messages]
-
-    def finish(self, receipt: str) -> None:
-        self.pop.finish("g", "t", receipt, self.answers.append)
-        self.pop.flush()
+from dueline.store import Files
+from dueline.testing import FaultyFiles
 
 
 @pytest.fixture
@@ -436,105 +382,3 @@ def test_failed_write_closes_the_receipts(world: World, monkeypatch: pytest.Monk
     assert isinstance(world.answers[0], StoreClosed)
     with pytest.raises(StoreClosed):
         world.take()
-
-
-class Model:
-    """What should be: a dictionary of who is visible when, beside the real thing."""
-
-    holding = Holding(invisible_ms=10_000, attempt_max=1_000)
-
-    def __init__(self, folder: Path) -> None:
-        self.world = World(folder)
-        self.visible_ms: dict[str, int] = {}
-        self.order: dict[str, str] = {}
-        self.done: set[str] = set()
-        self.newest: dict[str, str] = {}
-        self.taken: list[tuple[str, str]] = []
-
-    def send(self, queue_id: int, key: str) -> None:
-        body = str(len(self.visible_ms))
-        self.world.send(body, queue_id=queue_id, **({"__SHARDINGKEY": key} if key else {}))
-        self.visible_ms[body] = 0
-        self.order[body] = f"{queue_id}{key}" if key else ""
-
-    def take(self, count: int, _: str) -> None:
-        now_ms = self.world.clock.now_ms()
-        for held in self.world.take(count, holding=self.holding).messages:
-            body = held.record.body.decode()
-            assert body not in self.done
-            assert self.visible_ms[body] <= now_ms
-            assert self.before(body) <= self.done
-            self.visible_ms[body] = now_ms + 10_000
-            self.newest[body] = held.receipt
-            self.taken.append((body, held.receipt))
-
-    def before(self, body: str) -> set[str]:
-        """The earlier messages of its message group."""
-        own = self.order[body]
-        return {each for each in self.order if own and self.order[each] == own and each != body} & {
-            each for each in self.order if int(each) < int(body)
-        }
-
-    def finish(self, number: int, _: str) -> None:
-        for body, receipt in self.chosen(number):
-            self.world.finish(receipt)
-            self.done.add(body)
-
-    def change(self, number: int, _: str) -> None:
-        for body, receipt in self.chosen(number):
-            self.newest[body] = self.world.pop.change("g", "t", receipt, 500)
-            self.visible_ms[body] = self.world.clock.now_ms() + 500
-
-    def chosen(self, number: int) -> list[tuple[str, str]]:
-        """One receipt that was given out, if it is still the newest of an unfinished message."""
-        some = self.taken[number % len(self.taken) :][:1] if self.taken else []
-        return [
-            (body, receipt)
-            for body, receipt in some
-            if self.newest[body] == receipt and body not in self.done
-        ]
-
-    def wait(self, milliseconds: int, _: str) -> None:
-        self.world.clock.advance(milliseconds)
-
-    def restart(self, _: int, __: str) -> None:
-        self.world.restart()
-
-    def drain(self) -> None:
-        for _ in range(len(self.visible_ms) + 1):  # message groups come out one by one
-            self.world.clock.advance(10_000)
-            self.take(100, "")
-            for number in range(len(self.taken)):
-                self.finish(number, "")
-
-
-def _step(name: str, numbers: st.SearchStrategy[int], *texts: str) -> st.SearchStrategy[Step]:
-    return st.tuples(st.just(name), numbers, st.sampled_from(texts or ("",)))
-
-
-Step = tuple[str, int, str]
-STEPS = st.lists(
-    st.one_of(
-        _step("send", st.integers(0, 1), "", "x", "y"),
-        _step("take", st.integers(1, 4)),
-        _step("finish", st.integers(0, 30)),
-        _step("change", st.integers(0, 30)),
-        _step("wait", st.integers(1, 12_000)),
-        _step("restart", st.just(0)),
-    ),
-    max_size=60,
-)
-
-
-@given(steps=STEPS)
-def test_random_histories_lose_and_repeat_nothing(
-    steps: list[Step], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    model = Model(tmp_path_factory.mktemp("pop"))
-
-    for name, number, text in steps:
-        getattr(model, name)(number, text)
-    model.drain()
-
-    assert model.done == set(model.visible_ms)
-    model.world.store.close()
