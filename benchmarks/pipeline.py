@@ -50,7 +50,7 @@ from dueline.store.schema import SCHEDULE_SCHEMA
 
 BODY = os.urandom(100).hex()
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_MESSAGING_OFF = ("--name-server", "off", "--remoting", "off")
+_MESSAGING_OFF = ("--name-server", "off", "--remoting", "off", "--grpc", "off")
 
 
 def main() -> None:

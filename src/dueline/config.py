@@ -128,9 +128,7 @@ class ListenSettings:
         "127.0.0.1:10911", OPTIONAL_ADDRESS, "The broker for RocketMQ 4.x clients."
     )
     grpc: str | None = setting(
-        None,
-        OPTIONAL_ADDRESS,
-        "RocketMQ 5.x clients (gRPC), such as `127.0.0.1:8081`.",
+        "127.0.0.1:8081", OPTIONAL_ADDRESS, "RocketMQ 5.x clients (gRPC), with or without TLS."
     )
     advertised: str | None = setting(
         None,

@@ -23,7 +23,7 @@ READY_S_MAX = 180.0
 
 WAIT_S_MAX = 90.0
 TOPIC = "orders"
-OFF = ("--name-server", "off", "--remoting", "off")
+OFF = ("--name-server", "off", "--remoting", "off", "--grpc", "off")
 SMALL = ("--set", "store.commit_segment_size=16MiB", "--set", "store.delay_segment_size=16MiB")
 
 _Result = TypeVar("_Result")

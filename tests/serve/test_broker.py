@@ -46,7 +46,7 @@ def test_a_store_is_served_once(tmp_path: Path) -> None:
             [
                 *(sys.executable, "-m", "dueline", "serve", "--no-spark"),
                 *("--data", str(tmp_path / "data"), "--flight", "127.0.0.1:0"),
-                *("--name-server", "off", "--remoting", "off"),
+                *("--name-server", "off", "--remoting", "off", "--grpc", "off"),
             ],
             capture_output=True,
             text=True,
@@ -67,7 +67,7 @@ def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
             [
                 *(sys.executable, "-m", "dueline", "serve", "--no-spark"),
                 *("--data", str(tmp_path / "b"), "--flight", serving.address),
-                *("--name-server", "off", "--remoting", "off"),
+                *("--name-server", "off", "--remoting", "off", "--grpc", "off"),
             ],
             capture_output=True,
             text=True,

@@ -64,6 +64,7 @@ class Entry:
     size: int
     record: Record | None = None
     reason: str = ""
+    is_tail: bool = False  # damage that nothing sound follows
 
 
 def find_logs(path: Path, files: Files | None = None) -> list[LogFiles]:
@@ -138,7 +139,7 @@ def entries(
         except FileNotFoundError:
             continue  # retention was quicker
         try:
-            if base + file.size_bytes > start:
+            if base + max(file.size_bytes, 1) > start:
                 again = patience if number == last else lambda: False
                 yield from _segment_entries(file, base, start, again)
         finally:
@@ -161,7 +162,7 @@ def _segment_entries(file: File, base: int, start: int, patience: Patience) -> I
         entry = _entry_at(walk, at)
         if entry is None:
             return
-        if entry.kind == DAMAGE and base + at + entry.size >= base + walk.data_end and patience():
+        if entry.is_tail and patience():
             walk = Walk(view=view, base=base, data_end=file.data_end(0))
             continue
         yield entry
@@ -189,7 +190,9 @@ def _entry_at(walk: Walk, at: int) -> Entry | None:
     end = _written_end(view, at, walk.data_end)
     if end == at:
         return None
-    return Entry(kind=DAMAGE, position=position, size=end - at, reason=f"torn: {reason}")
+    return Entry(
+        kind=DAMAGE, position=position, size=end - at, reason=f"torn: {reason}", is_tail=True
+    )
 
 
 def _written_end(view: memoryview, at: int, data_end: int) -> int:

@@ -35,6 +35,7 @@ def small_config(folder: Path, **flags: str) -> Config:
         "listen.flight": "127.0.0.1:0",
         "listen.name_server": "127.0.0.1:0",
         "listen.remoting": "127.0.0.1:0",
+        "listen.grpc": "off",
         "store.commit_segment_size": "1MiB",
         "store.delay_segment_size": "1MiB",
         "store.queue_file_units": "1000",
