@@ -53,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     args = _parse(words)
     try:
-        return _command(args.command).run(args)
+        code = _command(args.command).run(args)
+        sys.stdout.flush()  # here, where a closed pipe is expected
+        return code
     except BrokerError as error:
         print(f"dueline {args.command}: {error}", file=sys.stderr)
         return 2

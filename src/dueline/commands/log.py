@@ -66,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
                 f"found {', '.join(_short_name(log) for log in logs)}"
             )
         return max(_print_log(log, args) for log in wanted)
+    except BrokenPipeError:
+        raise  # about what we print, not about what we read
     except OSError as error:
         raise Unavailable(f"cannot read {args.path}: {error}", path=str(args.path)) from error
 
