@@ -116,6 +116,9 @@ class Terminal:
         for name, listener in (("name server", ports.name_server), ("broker", ports.broker)):
             if listener is not None:
                 self._line(f"RocketMQ {name} on {listener.host}:{listener.port}")
+        if broker.grpc.port is not None and self._config.listen.grpc is not None:
+            host = self._config.listen.grpc.rpartition(":")[0]
+            self._line(f"RocketMQ 5.x clients on {host}:{broker.grpc.port}")
         if not self._config.delivery.enabled:
             self._line("no pipeline here: `dueline deliver` has to run elsewhere")
 
