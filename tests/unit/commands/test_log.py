@@ -6,9 +6,11 @@ import base64
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.golden.layout import SEGMENT, STORE, all_records
 from tests.unit.commands.conftest import Run
@@ -312,3 +314,30 @@ def test_record_at_the_gate_says_so(run: Run, tmp_path: Path) -> None:
         carry_over(store)
 
     assert "waits at the gate for another" in run("log", str(tmp_path / "s")).out
+
+
+def test_log_that_is_being_written_is_sound(
+    run: Run, tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a writer that never rests no record is seen half."""
+    monkeypatch.setattr(command, "WRITER_PATIENCE_S", 30.0)
+    is_over = threading.Event()
+    with open_store(tmp_path / "s", wall) as store:
+
+        def write() -> None:
+            while not is_over.is_set():
+                store.put_all([ordinary(bytes(3000)), delayed(5, bytes(3000))])
+                store.put_many(
+                    pa.table({"topic": ["t"] * 5, "body": [bytes(2000)] * 5, "delay_ms": [1] * 5})
+                )
+                carry_over(store, ahead_ms=5)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            codes = [run("log", str(store.path)).code for _ in range(6)]
+        finally:
+            is_over.set()
+            writer.join()
+
+    assert codes == [0] * 6
