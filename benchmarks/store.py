@@ -26,7 +26,7 @@ import pyarrow as pa
 from dueline.clock import Clock
 from dueline.message import Message
 from dueline.server.writer import Writer
-from dueline.store import Corner, Store, restore
+from dueline.store import Corner, Store, Window, restore
 from dueline.store.corner import SEQ_MAX
 
 BODY = os.urandom(200)
@@ -87,7 +87,7 @@ def _throughput(root: Path, count: int) -> None:
     shutil.rmtree(path)
 
 
-def _windows(store: Store, now_ms: int, rows: int) -> list[object]:
+def _windows(store: Store, now_ms: int, rows: int) -> list[Window]:
     """Neighbouring windows that together cover everything, without delivering in between."""
     windows = []
     whole = store.window(Corner(due_ms=now_ms + 2 * TWO_MONTHS_MS, seq=SEQ_MAX, end=1 << 40))
