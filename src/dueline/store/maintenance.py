@@ -153,12 +153,14 @@ class Maintainer:
                 commit_keys=core.commit_keys.names,
                 delay_keys=core.delay_keys.names,
             )
-        positions = {
+        # What the logs cannot tell either, kept with the states in case the checkpoint is lost.
+        known = {
             "delay_position": draft.delay_position,
             "commit_position": draft.commit_position,
             "commit_end": draft.commit_end,
+            "levels": draft.levels,
         }
-        states.save(core.files, states_path(core.path), positions)
+        states.save(core.files, states_path(core.path), known)
         checkpoints.save(core.files, checkpoint_path(core.path), final)
         self._last = final
         named = {run.path for run in core.timeline.runs}

@@ -168,6 +168,8 @@ class _Recovery:
                 self._rebuilt.append(error.message)
                 continue
             core.timeline.states = states
+            if not core.levels_history:
+                core.levels_history = [(int(at), str(text)) for at, text in meta["levels"]]
             delay_end, commit_end = self._whole_ends
             self._whole_ends = (
                 max(delay_end, int(meta["delay_position"])),

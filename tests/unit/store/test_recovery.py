@@ -250,13 +250,16 @@ def test_damaged_record_in_the_middle_is_reported(tmp_path: Path, wall: Wall) ->
         assert end in (2, 3)
 
 
-def test_levels_of_the_past_stay_what_they_were(tmp_path: Path, wall: Wall) -> None:
+@pytest.mark.parametrize("lost", [NAMES[:2], NAMES[2:]])
+def test_levels_of_the_past_stay_what_they_were(
+    tmp_path: Path, wall: Wall, lost: tuple[str, ...]
+) -> None:
     with open_store(tmp_path, wall) as store:
         store.put(ordinary(b"a", DELAY="2", KEYS="a"))
     with open_store(tmp_path, wall, replace(SMALL, levels="1s 77s")) as store:
         store.put(ordinary(b"b", DELAY="2", KEYS="b"))
         assert store.find_delayed("a")[0].due_ms == START_MS + 5_000
-    for name in NAMES[2:]:
+    for name in lost:
         (tmp_path / name).unlink()
     for path in (tmp_path / "timeline").iterdir():
         path.unlink()
