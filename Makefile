@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test check unit soak coverage format bench bench-pipeline bench-remoting demo serve clean-venv
+.PHONY: help setup test check unit soak coverage format bench bench-pipeline bench-remoting bench-grpc demo serve clean-venv
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench-pipeline: $(READY) ## measure the way through Spark
 
 bench-remoting: $(READY) ## measure RocketMQ's 4.x protocol
 	@$(BIN)/python -m benchmarks.remoting $(ARGS)
+
+bench-grpc: $(READY) ## measure RocketMQ's 5.x protocol
+	@$(BIN)/python -m benchmarks.grpc $(ARGS)
 
 demo: $(READY) ## see delayed messages arrive
 	@$(BIN)/dueline demo $(ARGS)
