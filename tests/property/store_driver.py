@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 from tests.property.store_model import Model, Queue, Shown
-from tests.unit.store.making import Wall
+from tests.unit.store.making import Wall, open_store
 
 from dueline.message import Message
 from dueline.schedule import DelayLevels
@@ -67,7 +67,7 @@ class StoreDriver(RuleBasedStateMachine):
             levels=self.levels,
             disk_used_ratio_max=1.0,
         )
-        return Store.open(self.path, options, clock=self.wall.clock())
+        return open_store(self.path, self.wall, options)
 
     @property
     def path(self) -> Path:

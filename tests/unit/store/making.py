@@ -12,6 +12,7 @@ from dueline.clock import Clock
 from dueline.message import Message
 from dueline.store import DeliverResult, Record, Store, StoreOptions, restore
 from dueline.store import record as records
+from dueline.store.files import File, Files
 
 START_MS = 1_700_000_000_000
 
@@ -36,8 +37,25 @@ class Wall:
         self.now_ms += step_ms
 
 
+class QuickFile(File):
+    """A file that is not synced: what a process wrote survives it all the same."""
+
+    def sync(self) -> None:
+        pass
+
+
+class QuickFiles(Files):
+    """No waiting for the disk, in tests that lose a process but not its machine."""
+
+    def open(self, path: Path, *, writable: bool = False) -> File:
+        return QuickFile(path, writable=writable)
+
+    def sync_folder(self, path: Path) -> None:
+        pass
+
+
 def open_store(path: Path, wall: Wall, options: StoreOptions = SMALL) -> Store:
-    return Store.open(path, options, clock=wall.clock())
+    return Store.open(path, options, clock=wall.clock(), files=QuickFiles())
 
 
 def ordinary(body: bytes = b"body", topic: str = "orders", **properties: str) -> Message:
