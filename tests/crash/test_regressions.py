@@ -365,3 +365,33 @@ def test_flipped_queue_unit_never_crashes_a_bulk_read(fast_path: Path) -> None:
         rows, _ = store._reader.read_rows("t", 0, 0, count_max=10, size_bytes_max=1 << 20)
 
         assert rows.num_rows == 0
+
+
+def test_rest_of_a_torn_group_does_not_join_what_is_put_in_its_place(fast_path: Path) -> None:
+    """The group's end is there, its first record is not; the next put has that record's size."""
+    files = FaultyFiles()
+    clock = ManualClock()
+    store = Store.open(fast_path / "store", OPTIONS, clock=clock, files=files)
+    first = delayed("first", 1_000)
+    store.put(first)
+    size = store.stats()["delay_log"]["end"]
+    rows = 5
+    store.put_many(
+        pa.table({"topic": ["t"] * rows, "body": [b"x" * 200] * rows, "delay_ms": [1_000] * rows})
+    )
+    files.restart()
+    log = fast_path / "store" / "delaylog" / ("0" * 20)
+    data = bytearray(log.read_bytes())
+    row_size = int.from_bytes(data[size : size + 4], "big")
+    data[size : size + row_size] = bytes(row_size)
+    log.write_bytes(data)
+
+    store = Store.open(fast_path / "store", OPTIONS, clock=clock, files=files)
+    assert observe(store, []).pending.keys() == {"first"}
+    store.put(replace(first, body=b"x" * (100 + row_size - size)))
+    assert store.stats()["delay_log"]["end"] == size + row_size
+    files.restart()
+
+    with Store.open(fast_path / "store", OPTIONS, clock=clock) as store:
+        assert store.pending_count() == 2
+        assert observe(store, []).pending.keys() == {"first"}
