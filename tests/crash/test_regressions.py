@@ -395,3 +395,23 @@ def test_rest_of_a_torn_group_does_not_join_what_is_put_in_its_place(fast_path: 
     with Store.open(fast_path / "store", OPTIONS, clock=clock) as store:
         assert store.pending_count() == 2
         assert observe(store, []).pending.keys() == {"first"}
+
+
+def test_files_that_a_crash_has_left_over_are_removed(fast_path: Path) -> None:
+    clock = ManualClock()
+    with Store.open(fast_path / "store", OPTIONS, clock=clock) as store:
+        store.put(delayed("d", 1_000))
+    left_over = [
+        fast_path / "store" / "timeline" / "0000000000000000-0000000000000009",
+        fast_path / "store" / "index" / "delaylog" / "left-over",
+        fast_path / "store" / "index" / "commitlog" / "left-over",
+        fast_path / "store" / "consumequeue.tmp",
+    ]
+    for path in left_over:
+        path.write_bytes(b"x")
+
+    with Store.open(fast_path / "store", OPTIONS, clock=clock) as store:
+        assert store.report.rebuilt == []
+        assert store.pending_count() == 1
+
+    assert not any(path.exists() for path in left_over)

@@ -26,7 +26,7 @@ import numpy as np
 from dueline.errors import Unavailable
 from dueline.store import checkpoint as checkpoints
 from dueline.store.checkpoint import Checkpoint
-from dueline.store.core import Core
+from dueline.store.core import COMMIT_LOG, DELAY_LOG, Core
 from dueline.store.files import Bytes
 from dueline.store.log import BLANK_SIZE
 from dueline.store.record import BLANK_MAGIC, GAP_MAGIC
@@ -63,6 +63,7 @@ class Maintainer:
         self._mutex = threading.Lock()
         self._last = Checkpoint()
         self._unused: list[Path] = []  # files that the next checkpoint no longer names
+        self._is_tidy = False  # nothing is left over from a crash
 
     def is_due(self) -> bool:
         """Is enough in memory that a checkpoint should be made?"""
@@ -163,11 +164,30 @@ class Maintainer:
         states.save(core.files, states_path(core.path), known)
         checkpoints.save(core.files, checkpoint_path(core.path), final)
         self._last = final
+        if not self._is_tidy:
+            self._unused += self._left_over()
+            self._is_tidy = True
         named = {run.path for run in core.timeline.runs}
         for path in self._unused:
             if path not in named:
                 core.files.remove(path)
         self._unused = []
+
+    def _left_over(self) -> list[Path]:
+        """Files of derived data that a crash has left and no checkpoint names."""
+        core = self._core
+        index = core.path / "index"
+        folders = (
+            (core.path / "timeline", self._last.runs),
+            (index / COMMIT_LOG, self._last.commit_keys),
+            (index / DELAY_LOG, self._last.delay_keys),
+        )
+        return [
+            folder / name
+            for folder, named in folders
+            for name in core.files.names(folder)
+            if name not in named
+        ]
 
     def _merge(self, states: States) -> None:
         """Merge runs and index files. What is left out was done when `states` was copied, and so
