@@ -336,8 +336,8 @@ def test_store_agrees_with_its_model() -> None:
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=2_000 if IS_SOAK else 60,
-            stateful_step_count=120 if IS_SOAK else 60,
+            max_examples=5_000 if IS_SOAK else 120,
+            stateful_step_count=150 if IS_SOAK else 100,
             deadline=None,
             print_blob=True,
             suppress_health_check=list(HealthCheck),
