@@ -1,14 +1,14 @@
 """The timeline: all delayed messages in due order, as runs, with what became of each.
 
-    open run ── seal ──▶ run ──┐ (memory)             run ──┼── merge ──▶ run      neighbours
-    become one; what is done is left out
+    open run ── seal ──▶ run ──┐
+    (memory)             run ──┼── merge ──▶ run    neighbours become one, without what is done
                          run ──┘
 
 `next_corner` decides how far the next window reaches, `window` reads what is pending inside a
 corner. A window is defined by what is *not done*: reading it again gives what is still to be
 delivered, no matter what a reader remembers of earlier windows.
 
-Memory: the open run (bounded by `run_units_open_max`), one byte per message in `States`, and
+Memory: the open run (bounded by `open_units_max`), one byte per message in `States`, and
 mapped pages that the system may take back. Not thread-safe: its owner holds the store's lock; only
 `write_run` of a sealed copy happens outside it.
 """
