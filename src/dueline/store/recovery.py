@@ -32,14 +32,11 @@ from dueline.store.gate import GateRows
 from dueline.store.kernels import Int32s, Int64s
 from dueline.store.log import Log
 from dueline.store.maintenance import checkpoint_path, states_path
-from dueline.store.record import (
-    MARK_GROUP,
-    MARK_PRESENT,
-)
+from dueline.store.record import MARK_GROUP, MARK_PRESENT, NO_OFFSET
 from dueline.store.record_columns import RecordColumns
 from dueline.store.run import OpenRun, Units
 from dueline.store.scan import Damage, Scan, scan
-from dueline.store.states import CANCELLED, DELIVERED, DROPPED, PENDING, States
+from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING, States
 
 __all__ = ["Report", "recover"]
 
@@ -340,7 +337,10 @@ class _Recovery:
             delivered = origin[origin >= 0]
             pending = delivered[core.timeline.states.of(delivered) == PENDING]
             core.timeline.mark(pending, DELIVERED)
-            cancelled = core.timeline.states.of(np.maximum(origin, 0)) == CANCELLED
+            state = core.timeline.states.of(np.maximum(origin, 0))
+            # What is forgotten does not wait at the gate: it was seen, or cancelled before.
+            unseen = columns.headers["queue_offset"] == NO_OFFSET
+            cancelled = (state == CANCELLED) | ((state == FORGOTTEN) & unseen)
             kind = columns.headers["sys_flag"] & SYS_TRANSACTION_MASK
             indexed = np.isin(kind, (0, SYS_COMMIT)) & ~((origin >= 0) & cancelled)
             positions = found.positions[rows]

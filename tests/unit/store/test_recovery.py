@@ -314,6 +314,28 @@ def test_numbers_go_on_after_everything_was_forgotten(
         assert store.put(delayed(5)).seq == 2
 
 
+@pytest.mark.parametrize("lost", [("index",), NAMES[:2]])
+def test_cancelled_at_the_gate_stays_so_when_it_was_forgotten(
+    tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch, lost: tuple[str, ...]
+) -> None:
+    """The whole log is read again, and the states no longer say that it was cancelled."""
+    monkeypatch.setattr(states, "_TRIM_MIN", 1)
+    with open_store(tmp_path, wall) as store:
+        store.put_all([delayed(1, b"seen"), delayed(1000, b"cancelled", KEYS="k")])
+        carry_over(store)
+        wall.advance(1)
+        assert store.cancel("k") is Answer.CANCELLED
+    for name in lost:
+        path = tmp_path / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    with open_store(tmp_path, wall) as store:
+        assert store.cancel_seqs(int64s(0, 1)).tolist() == []
+        wall.advance(5000)
+        store.open_gate()
+        assert bodies(store) == [b"seen"]
+
+
 def test_store_is_for_one_process(tmp_path: Path, wall: Wall) -> None:
     program = (
         "import sys; from dueline.store import Store, StoreOptions\n"
