@@ -15,6 +15,7 @@ stays shut beyond the earliest time that the append has stamped (`in_flight_ms`)
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -47,6 +48,9 @@ QUEUES: Final = "consumequeue"
 # A delivered record may be longer than the delayed one (its topic is the real one), and a dead
 # letter has a whole record as its body: what was accepted must always fit.
 _DELIVERY_ROOM_BYTES: Final = 1024
+
+
+_log = logging.getLogger(__name__)
 
 
 class Core:
@@ -257,8 +261,12 @@ class Core:
 
     def notify(self, numbers: list[int]) -> None:
         """Tell whoever waits that these queues have grown."""
-        if self.on_visible is not None:
+        if self.on_visible is None:
+            return
+        try:
             self.on_visible([self.queues.names[number] for number in numbers])
+        except Exception:  # noqa: BLE001 - the listener's mistake; what it was told of is done
+            _log.exception("whoever listens for visible messages failed")
 
     def note_segments(self, positions: Int64s, first_seq: int) -> None:
         """Remember which acceptance numbers stand in which delay segment."""

@@ -223,3 +223,21 @@ def test_whoever_waits_is_told(store: Store, wall: Wall) -> None:
     store.on_visible(None)
     store.put(ordinary())
     assert len(seen) == 2
+
+
+def test_listener_that_fails_stops_nothing(
+    store: Store, wall: Wall, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(queues: list[tuple[str, int]]) -> None:
+        raise ValueError("a mistake")
+
+    store.on_visible(fail)
+
+    store.put(ordinary(b"a"))
+    store.put(delayed(5, b"b"))
+    carry_over(store)
+    wall.advance(5)
+    store.open_gate()
+
+    assert bodies(store) == [b"a", b"b"]
+    assert [record.exc_info is not None for record in caplog.records] == [True, True]
