@@ -145,6 +145,7 @@ class Crowd:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(40 if IS_SOAK else 2))
 def test_everybody_at_once(tmp_path: Path, seed: int) -> None:
     wall = Wall()
