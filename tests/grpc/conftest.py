@@ -12,7 +12,7 @@ from tests.grpc.calls import Caller
 from dueline.server.grpc.options import GrpcOptions
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestBroker]:
     options = GrpcOptions(
         address="127.0.0.1:0", attempt_count_max=2, invisible_ms_min=100, gone_after_ms=200

@@ -1,4 +1,4 @@
-"""Fixtures of the interop tests: one server for the run, and names nobody else uses."""
+"""Fixtures of the interop tests: one server for the folder, and names nobody else uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="session", params=SELECTED)
+@pytest.fixture(scope="package", params=SELECTED)
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:

@@ -105,7 +105,7 @@ def broker(make_broker: MakeBroker) -> Broker:
     return make_broker()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     """One session for all tests: starting it takes longer than most of them."""
     # Functions of a transform's module are imported by the workers, as a user's would be.

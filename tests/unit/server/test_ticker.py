@@ -83,12 +83,14 @@ def test_a_nearer_due_time_wakes_it() -> None:
 def test_it_stops_while_it_sleeps() -> None:
     gate = Gate()
     ticker = ticker_of(gate)
+    before = set(threading.enumerate())
     ticker.start()
     wait_until(lambda: gate.look_count, "a first look")
+    assert [thread.name for thread in set(threading.enumerate()) - before] == ["gate"]
 
     ticker.stop()
 
-    assert "gate" not in [thread.name for thread in threading.enumerate()]
+    assert set(threading.enumerate()) <= before
 
 
 def test_an_idle_ticker_does_not_look() -> None:
