@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,20 @@ def test_port_can_be_off(tmp_path: Path) -> None:
         assert broker.grpc.port is None
     finally:
         broker.stop()
+
+
+def test_what_only_the_port_needs_is_loaded_with_it() -> None:
+    program = (
+        "import sys, dueline.server.broker\n"
+        "before = {'grpc', 'cryptography'} & set(sys.modules)\n"
+        "import dueline.server.grpc.server\n"
+        "print(sorted(before), sorted({'grpc', 'cryptography'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert result.stdout.strip() == "[] ['grpc']"
 
 
 def test_taken_port_is_a_clear_error_and_lets_go_of_the_store(tmp_path: Path) -> None:

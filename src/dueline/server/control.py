@@ -26,7 +26,7 @@ from dueline.errors import BrokerError, InvalidRequest
 from dueline.flight import control
 from dueline.flight.values import Value
 from dueline.message import Message, check_topic, decode_properties
-from dueline.server.flight import FlightService, _answered
+from dueline.server.flight import FlightService, flight_answer
 from dueline.store import PendingMessage, PutResult
 from dueline.store import record as records
 from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING
@@ -122,7 +122,7 @@ class BrokerService(FlightService):
         def answer() -> Value:
             return self._control[action.type](request_type.decode(action.body.to_pybytes()))
 
-        return [flight.Result(_answered(answer).encode())]
+        return [flight.Result(flight_answer(answer).encode())]
 
     # Sending
 

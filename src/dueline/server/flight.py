@@ -35,7 +35,7 @@ from dueline.store.schema import (
 )
 from dueline.store.timeline import Window
 
-__all__ = ["FlightService"]
+__all__ = ["FlightService", "flight_answer"]
 
 _STAGED_SCHEMAS: Final = (DELIVERY_SCHEMA, SCHEDULE_SCHEMA)
 
@@ -107,7 +107,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             request, _ = protocol.ACTIONS[action.type]
             return self._actions[action.type](request.decode(action.body.to_pybytes()))
 
-        return [flight.Result(_answered(answer).encode())]
+        return [flight.Result(flight_answer(answer).encode())]
 
     def _describe(self, request: protocol.Describe) -> protocol.Description:
         options = self._store.options
@@ -154,7 +154,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
     def do_get(
         self, context: flight.ServerCallContext, ticket: flight.Ticket
     ) -> flight.FlightDataStream:
-        return _answered(lambda: self._stream(protocol.Ticket.decode(ticket.ticket)))
+        return flight_answer(lambda: self._stream(protocol.Ticket.decode(ticket.ticket)))
 
     def _stream(self, ticket: protocol.Ticket) -> flight.FlightDataStream:
         if ticket.slice is not None:
@@ -190,11 +190,11 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                     self._staging.add(token, chunk.data)
             return self._staging.row_count(token)
 
-        row_count = _answered(take)
+        row_count = flight_answer(take)
         writer.write(pa.py_buffer(str(row_count).encode()))
 
 
-def _answered(answer: Callable[[], _Result]) -> _Result:
+def flight_answer(answer: Callable[[], _Result]) -> _Result:
     """Call, and turn what it raises into what Flight sends."""
     try:
         return answer()
@@ -214,7 +214,7 @@ def _streamed(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> flight.Fl
     """A stream of batches; an error while one is made becomes one that Flight sends."""
 
     def reported() -> Iterator[pa.RecordBatch]:
-        while (batch := _answered(lambda: next(batches, None))) is not None:
+        while (batch := flight_answer(lambda: next(batches, None))) is not None:
             yield batch
 
     return flight.GeneratorStream(schema, reported())

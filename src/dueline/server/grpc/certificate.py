@@ -16,11 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest
 from dueline.server.grpc.options import GrpcOptions
@@ -74,6 +69,13 @@ def _read(files: Files, path: Path) -> bytes:
 
 
 def _make(clock: Clock) -> Certificate:
+    # Loaded here: it takes a broker's start a twentieth of a second, and is used once in a store's
+    # life.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dueline")])
     now = datetime.datetime.fromtimestamp(clock.now_ms() / 1_000, tz=datetime.UTC)

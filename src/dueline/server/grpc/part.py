@@ -6,16 +6,18 @@ Receipts are there even when the port is off: the other protocol's POP requests 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dueline.config import Config
 from dueline.messaging import Messaging
 from dueline.messaging.pop import Pop
 from dueline.server.grpc.options import GrpcOptions
-from dueline.server.grpc.server import GrpcServer
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.threads import OnFailure
 from dueline.store.files import Files
+
+if TYPE_CHECKING:
+    from dueline.server.grpc.server import GrpcServer
 
 __all__ = ["GrpcPart", "grpc_options"]
 
@@ -55,6 +57,9 @@ class GrpcPart:
         self._receipts = ReceiptWriter(self.pop, on_failure=on_failure)
         self.server: GrpcServer | None = None
         if options is not None:
+            # A broker without the port starts without gRPC.
+            from dueline.server.grpc.server import GrpcServer
+
             self.server = GrpcServer(
                 messaging,
                 self.pop,
