@@ -11,7 +11,7 @@ folder.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,10 +30,10 @@ BROKER = "broker-a"
 LEVELS = "1s 2s 3s 4s 5s 6s 7s 8s 9s 10s 11s 12s 13s 14s 15s 16s 1h 2h"
 START_SECONDS_MAX = 90.0
 
+# Starts quickly and takes little; a benchmark wants the other things.
+_TEST_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m")
 _JAVA = (
     "java",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
     "-XX:MaxDirectMemorySize=512m",
     # Both releases were written before modules: buffers are freed by reflection.
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
@@ -72,9 +72,15 @@ class Apache:
     """A running name server and broker."""
 
     def __init__(
-        self, release: str, folder: Path, *, settings: Mapping[str, str] | None = None
+        self,
+        release: str,
+        folder: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = _TEST_JVM,
     ) -> None:
         self.release = release
+        self._jvm = jvm
         self.folder = folder
         self.store = folder / "store"
         self._settings = dict(settings or {})
@@ -97,7 +103,12 @@ class Apache:
 
     @classmethod
     def start(
-        cls, release: str, folder: Path, *, settings: Mapping[str, str] | None = None
+        cls,
+        release: str,
+        folder: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        jvm: Sequence[str] = _TEST_JVM,
     ) -> Self:
         """Start both and wait until a producer could send.
 
@@ -105,8 +116,9 @@ class Apache:
             release: `apache49` or `apache5`.
             folder: configuration, logs and the store, which may be there already.
             settings: broker settings that differ from the usual ones.
+            jvm: what the broker's virtual machine is told.
         """
-        server = cls(release, folder, settings=settings)
+        server = cls(release, folder, settings=settings, jvm=jvm)
         try:
             server.start_name_server()
             server.start_broker()
@@ -137,7 +149,7 @@ class Apache:
             },
         )
         self.name_server_process = self._java(
-            "-Xmx128m", "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(path)
+            (*_TEST_JVM, "-Xmx128m"), "org.apache.rocketmq.namesrv.NamesrvStartup", str(path)
         )
         self._wait_answer(
             self.name_server, RequestCode.GET_BROKER_CLUSTER_INFO, {}, self.name_server_process
@@ -148,7 +160,7 @@ class Apache:
         write_logback(self.folder, "broker")
         path = self._write_settings("broker.properties", self._broker_settings)
         self.broker_process = self._java(
-            "-Xmx384m", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(path)
+            self._jvm, "org.apache.rocketmq.broker.BrokerStartup", str(path)
         )
         self._wait_answer(
             self.name_server,
@@ -172,16 +184,17 @@ class Apache:
         """Stop whatever runs."""
         self._processes.close()
 
-    def _java(self, heap: str, main: str, *arguments: str) -> Process:
+    def _java(self, jvm: Sequence[str], main: str, settings_path: str) -> Process:
         process = Process(
             [
                 *_JAVA,
-                heap,
+                *jvm,
                 f"-Duser.home={self.folder}",
                 "-cp",
                 toolchain.class_path(self.release),
                 main,
-                *arguments,
+                "-c",
+                settings_path,
             ],
             cwd=self.folder,
             environment={"ROCKETMQ_HOME": str(self.folder), "HOME": str(self.folder)},

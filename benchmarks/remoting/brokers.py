@@ -1,0 +1,132 @@
+"""The brokers that are compared, each in processes of its own and stopped while another runs.
+
+Dueline is the real `dueline serve`, without its Spark pipeline: Apache's broker has nothing like
+it, and nothing is due while we measure. Apache's brokers come from their published jars (see
+`tests.interop.apache`) with their own defaults for files, threads and the virtual machine's
+compiler and collector.
+
+All start at once. A broker that is not measured is suspended by SIGSTOP, so that it takes no time
+from the one that is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.interop import toolchain
+from tests.interop.apache import Apache
+from tests.interop.waiting import free_ports
+
+from benchmarks.remoting.frames import LEVELS
+
+__all__ = ["Running", "start_apache", "start_dueline"]
+
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+_JVM: Final = ("-Xms1g", "-Xmx1g")
+_RELEASES: Final = {"apache49": "4.9.8", "apache5": "5.x"}
+_APACHE_SETTINGS: Final = {
+    "messageDelayLevel": LEVELS,
+    # Apache's defaults, which the tests make smaller.
+    "mappedFileSizeCommitLog": str(1 << 30),
+    "mappedFileSizeConsumeQueue": str(20 * 300_000),
+    "maxHashSlotNum": "5000000",
+    "maxIndexNum": "20000000",
+    "transactionTimeOut": "6000",
+    "transactionCheckInterval": "60000",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A broker that listens."""
+
+    name: str
+    flush: str
+    address: str
+    pids: Sequence[int]
+
+    def suspend(self) -> None:
+        for pid in self.pids:
+            os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT)
+
+    def cpu_s(self) -> float:
+        """Processor time so far."""
+        total = 0
+        for pid in self.pids:
+            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += int(words[11]) + int(words[12])
+        return total / TICKS_PER_S
+
+
+def start_dueline(stack: ExitStack, folder: Path, flush: str) -> Running:
+    """`dueline serve --no-spark`, which ends when `stack` is closed."""
+    (port,) = free_ports(1)
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "dueline", "serve", "--no-spark", "--tethered"),
+            *("--data", str(folder), "--remoting", f"127.0.0.1:{port}", "--name-server", "off"),
+            *("--grpc", "off", "--flight", "127.0.0.1:0"),
+            *("--set", f"store.flush={flush}", "--set", f"store.levels={LEVELS}"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def end() -> None:
+        assert process.stdin is not None
+        process.send_signal(signal.SIGCONT)
+        process.stdin.close()
+        process.wait(60)
+
+    stack.callback(end)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.rstrip().endswith(f":{port}"):
+            break
+    else:
+        raise RuntimeError(f"dueline serve: expected it to listen on {port}, found that it ended")
+    return Running(name="Dueline", flush=flush, address=f"127.0.0.1:{port}", pids=(process.pid,))
+
+
+def start_apache(stack: ExitStack, release: str, folder: Path, flush: str) -> Running:
+    """One of Apache's brokers with its name server.
+
+    Raises:
+        RuntimeError: the tools to run it are not installed.
+    """
+    settings = {**_APACHE_SETTINGS, "flushDiskType": f"{flush.upper()}_FLUSH"}
+    folder.mkdir()
+    try:
+        apache = Apache.start(release, folder, settings=settings, jvm=_JVM)
+    except pytest.skip.Exception as missing:
+        raise RuntimeError(str(missing)) from None
+    stack.enter_context(apache)
+    assert apache.broker_process is not None
+    assert apache.name_server_process is not None
+    return Running(
+        name=f"Apache {version(release)}",
+        flush=flush,
+        address=apache.broker,
+        pids=(apache.broker_process.pid, apache.name_server_process.pid),
+    )
+
+
+def version(release: str) -> str:
+    """The release's number, from the name of its jar."""
+    for jar in toolchain.build(release).glob("dependency/rocketmq-broker-*.jar"):
+        return jar.stem.removeprefix("rocketmq-broker-")
+    return _RELEASES[release]
