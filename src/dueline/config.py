@@ -68,7 +68,13 @@ CONFIG_FILE: Final = "dueline.toml"
 
 _PREFIX: Final = "DUELINE_"
 _OTHER_VARIABLES: Final = frozenset(
-    {"DUELINE_CONFIG", "DUELINE_BROKER", "DUELINE_SOAK", "DUELINE_INTEROP"}
+    {
+        "DUELINE_CONFIG",
+        "DUELINE_BROKER",
+        "DUELINE_NAME_SERVER",
+        "DUELINE_SOAK",
+        "DUELINE_INTEROP",
+    }
 )
 """Variables with our prefix that are no settings: read by the commands and by the tests."""
 
@@ -119,7 +125,9 @@ class ListenSettings:
     """Where the broker listens (`[listen]`); port 0 takes a free one."""
 
     flight: str = setting(
-        "127.0.0.1:8815", ADDRESS, "Arrow Flight: Spark, bulk jobs and the commands of `dueline`."
+        "127.0.0.1:8815",
+        ADDRESS,
+        "Arrow Flight: Spark, bulk jobs and the commands that look after a broker.",
     )
     name_server: str | None = setting(
         "127.0.0.1:9876", OPTIONAL_ADDRESS, "The name server that RocketMQ 4.x clients ask first."

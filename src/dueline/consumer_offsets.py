@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dueline.errors import InvalidRequest
@@ -19,6 +19,9 @@ from dueline.message import check_topic
 from dueline.store.files import Files
 
 __all__ = ["ConsumerOffsets"]
+
+
+OnReset = Callable[[str, str, Mapping[int, int]], None]
 
 
 class ConsumerOffsets:
@@ -30,6 +33,7 @@ class ConsumerOffsets:
         self._table: dict[tuple[str, str], dict[int, int]] = {}
         self._is_changed = False
         self._lock = threading.Lock()
+        self._on_reset: list[OnReset] = []
         if files.exists(path):
             self._table = _decode(files.read(path), path)
 
@@ -51,6 +55,20 @@ class ConsumerOffsets:
         with self._lock:
             self._table.setdefault((topic, group), {}).update(offsets)
             self._is_changed = True
+
+    def on_reset(self, callback: OnReset) -> None:
+        """Call with group, topic and offsets when an operator sends a group elsewhere."""
+        self._on_reset.append(callback)
+
+    def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Send a group elsewhere, also back: unlike `set`, which says how far it has come.
+
+        Raises:
+            InvalidRequest: names or numbers that cannot be.
+        """
+        self.set(group, topic, offsets)
+        for callback in self._on_reset:
+            callback(group, topic, offsets)
 
     def topics_of(self, group: str) -> list[str]:
         """The topics that a group has read from."""

@@ -24,7 +24,7 @@ from dueline.store import Answer, Store
 from dueline.store import record as records
 
 IS_SOAK = os.environ.get("DUELINE_SOAK") == "1"
-PUT_COUNT = 60
+PUT_COUNT = 200 if IS_SOAK else 60
 QUEUES = [("a", 0), ("a", 1), ("b", 0)]
 OPTIONS = replace(SMALL, open_units_max=20, queue_file_units=50)
 
@@ -74,7 +74,8 @@ class Crowd:
 
     def _until_over(self, step: Callable[[random.Random], None]) -> Callable[[random.Random], None]:
         def loop(random: random.Random) -> None:
-            while not self.is_over.is_set():
+            # A breath between steps: locks are not fair, and whoever spins keeps the others out.
+            while not self.is_over.wait(0.002):
                 step(random)
 
         return loop
@@ -145,8 +146,7 @@ class Crowd:
 
 
 @pytest.mark.slow
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(40 if IS_SOAK else 2))
+@pytest.mark.parametrize("seed", range(200 if IS_SOAK else 5))
 def test_everybody_at_once(tmp_path: Path, seed: int) -> None:
     wall = Wall()
     store = open_store(tmp_path, wall, OPTIONS)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from tests.serve.reading import Arrival, pulls
 
-from dueline.commands.tail import Arrival, Reader
 from dueline.flight.control import ControlClient, Outgoing, Report, Reported, Send, Sent
 
 READY_S_MAX = 180.0
@@ -186,9 +186,6 @@ def receive(
     client: ControlClient, count: int, *, topic: str = TOPIC, seconds_max: float = WAIT_S_MAX
 ) -> list[Arrival]:
     """A topic's first messages, from the start; fails if they do not come."""
-    reader = Reader(client, topic, start="start")
-    arrivals = [
-        arrival for some in reader.pulls(timeout_s=seconds_max, count_max=count) for arrival in some
-    ]
+    arrivals = list(pulls(client, topic, timeout_s=seconds_max, count_max=count))
     assert len(arrivals) == count
     return arrivals

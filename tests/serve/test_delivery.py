@@ -20,8 +20,8 @@ from tests.serve.conftest import (
     session_members,
     wait_until,
 )
+from tests.serve.reading import Arrival
 
-from dueline.commands.tail import Arrival
 from dueline.flight.control import ControlClient
 from dueline.flight.protocol import Answers, Cancel
 

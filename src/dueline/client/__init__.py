@@ -1,6 +1,6 @@
 """A client for Dueline and for Apache RocketMQ, on the 4.x protocol; no dependencies but Python's.
 
-Producer, AsyncProducer      send, send_many, cancel; delays by duration, level or time
+Producer, AsyncProducer      send, send_many, send_each, cancel; delays by duration, level or time
 Consumer, AsyncConsumer      a handler per message, shared by a group, with retries
 Reader, AsyncReader          every message of a topic
 """

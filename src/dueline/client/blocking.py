@@ -18,6 +18,7 @@ from dueline.client.consumer import AsyncConsumer
 from dueline.client.producer import AsyncProducer
 from dueline.client.reader import AsyncReader
 from dueline.client.values import Outgoing, Received, Sent
+from dueline.errors import BrokerError
 
 __all__ = ["Consumer", "Producer", "Reader"]
 
@@ -129,6 +130,11 @@ class Producer(_Blocking):
         sent: list[Sent] = self._run(self._made.send_many(messages))
         return sent
 
+    def send_each(self, messages: Sequence[Outgoing]) -> list[Sent | BrokerError]:
+        """Like `send_many`, with an answer for each: sent, or why not."""
+        results: list[Sent | BrokerError] = self._run(self._made.send_each(messages))
+        return results
+
     def cancel(self, sent: Sent) -> bool:
         """Take a delayed message back; False: it is too late."""
         is_cancelled: bool = self._run(self._made.cancel(sent))
@@ -154,6 +160,15 @@ class Reader(_Blocking):
         """The next message; waits for one."""
         message: Received = self._run(self._made.receive())
         return message
+
+    def receive_many(self, count_max: int, *, timeout_s: float | None = None) -> list[Received]:
+        """What has come; waits for one message, or until the time is up."""
+        found: list[Received] = self._run(self._made.receive_many(count_max, timeout_s=timeout_s))
+        return found
+
+    def commit(self) -> None:
+        """Remember for the group what was received so far."""
+        self._run(self._made.commit())
 
 
 class Consumer(_Blocking):

@@ -71,7 +71,7 @@ class Cluster:
 
     # Routes
 
-    async def route(self, topic: str, *, is_fresh: bool = False) -> RouteData:
+    async def route(self, topic: str) -> RouteData:
         """Where a topic is.
 
         Raises:
@@ -80,7 +80,7 @@ class Cluster:
         """
         now_s = asyncio.get_running_loop().time()
         known = self._routes.get(topic)
-        if known is not None and not is_fresh and now_s - known[0] < ROUTE_S_MAX:
+        if known is not None and now_s - known[0] < ROUTE_S_MAX:
             return known[1]
         answer = await self._ask_names(topic)
         if answer.code != ResponseCode.SUCCESS:
@@ -137,7 +137,11 @@ class Cluster:
             route = await self.route(DEFAULT_TOPIC)
         for data in route.broker_datas:
             if data.broker_name == broker_name and 0 in data.broker_addrs:
-                return await self.connection(data.broker_addrs[0])
+                try:
+                    return await self.connection(data.broker_addrs[0])
+                except Unavailable:
+                    self._routes.clear()  # it may be elsewhere by now
+                    raise
         raise Unavailable(f"broker {broker_name}: expected in the route of {topic}, found none")
 
     async def brokers(self, topic: str) -> list[Connection]:

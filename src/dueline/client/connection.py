@@ -93,6 +93,8 @@ class Connection:
             raise self._broken(error) from error
         finally:
             self._calls.pop(opaque, None)
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # seen, also where the write failed first
 
     def tell(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> None:
         """Send a request that wants no answer."""

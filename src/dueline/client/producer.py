@@ -123,25 +123,42 @@ class AsyncProducer:
         """Send many; ordinary messages of one topic travel in batches.
 
         Delayed ones go one by one, many at a time: RocketMQ has no batches of those.
+
+        Raises:
+            BrokerError: of the first message that could not be sent; others may have been.
         """
+        sent = []
+        for result in await self.send_each(messages):
+            if isinstance(result, BrokerError):
+                raise result
+            sent.append(result)
+        return sent
+
+    async def send_each(self, messages: Sequence[Outgoing]) -> list[Sent | BrokerError]:
+        """Like `send_many`, with an answer for each: sent, or why not."""
         room = asyncio.Semaphore(IN_FLIGHT_MAX)
-        found: list[Sent | None] = [None] * len(messages)
+        found: dict[int, Sent | BrokerError] = {}
 
-        async def one(place: int) -> None:
+        async def work(places: list[int]) -> None:
+            chosen = [messages[place] for place in places]
             async with room:
-                found[place] = await self.send_one(messages[place])
+                try:
+                    if len(chosen) == 1:
+                        sent = [await self.send_one(chosen[0])]
+                    else:
+                        sent = await self._send_batch(chosen)
+                except BrokerError as error:
+                    found.update(dict.fromkeys(places, error))
+                else:
+                    found.update(zip(places, sent, strict=True))
 
-        async def batch(places: list[int]) -> None:
-            async with room:
-                sent = await self._send_batch([messages[place] for place in places])
-            for place, each in zip(places, sent, strict=True):
-                found[place] = each
-
+        first, *others = _batches(messages) or [[]]
+        if first:
+            await work(first)  # alone: it may create the topic, and it finds the way for the others
         async with asyncio.TaskGroup() as tasks:
-            for places in _batches(messages):
-                work = one(places[0]) if len(places) == 1 else batch(places)
-                tasks.create_task(work)
-        return [each for each in found if each is not None]
+            for places in others:
+                tasks.create_task(work(places))
+        return [found[place] for place in range(len(messages))]
 
     async def _send_batch(self, messages: Sequence[Outgoing]) -> list[Sent]:
         ids = [self._ids.next() for _ in messages]

@@ -106,8 +106,8 @@ class QueueReader:
         )
         return await self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header.encode()) or 0
 
-    async def commit(self, offset: int) -> None:
-        """Remember where the group goes on."""
+    async def commit(self, offset: int, *, is_answered: bool = False) -> None:
+        """Remember where the group goes on; `is_answered` waits until the broker does."""
         header = UpdateConsumerOffsetRequest(
             consumer_group=self._group,
             topic=self.queue.topic,
@@ -115,7 +115,13 @@ class QueueReader:
             commit_offset=offset,
         )
         connection = await self._connection()
-        connection.tell(RequestCode.UPDATE_CONSUMER_OFFSET, header.encode())
+        code, ext = RequestCode.UPDATE_CONSUMER_OFFSET, header.encode()
+        if not is_answered:
+            connection.tell(code, ext)
+            return
+        answer = await connection.call(code, ext, timeout_s=self._cluster.timeout_s)
+        if answer.code != ResponseCode.SUCCESS:
+            raise error_of(answer)
 
     async def _offset(self, code: int, ext: dict[str, str]) -> int | None:
         connection = await self._connection()

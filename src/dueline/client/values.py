@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,8 @@ __all__ = ["Outgoing", "Received", "Sent", "received"]
 
 _COMPRESSION_MASK: Final = 0x700
 _ZLIB: Final = (0, 0x300)
+_BODY_SIZE_BYTES_MAX: Final = 64 << 20
+"""What a body may grow to; a few bytes can claim to be gigabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,20 @@ class Sent:
     queue_offset: int
     handle: str | None = None
 
+    @property
+    def due_ms(self) -> int | None:
+        """When a delayed message is due, as its handle says; None: now, or the broker does not say.
+
+        >>> handle = "djEgdCBkdWVsaW5lIDE3OTQ3ODk3Mjc2ODUgN0YwMDAwMDE="
+        >>> Sent(topic="t", id="", offset_id="", queue_id=0, queue_offset=0, handle=handle).due_ms
+        1794789727685
+        """
+        with contextlib.suppress(ValueError):
+            words = base64.urlsafe_b64decode(self.handle or "").split(b" ")
+            if len(words) == 5 and words[0] == b"v1":
+                return int(words[3])
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
@@ -98,6 +116,22 @@ class Received:
     born_ms: int
     store_ms: int
     position: int
+
+    @property
+    def due_ms(self) -> int | None:
+        """When it was due, if it was delayed and says so; one that was delayed by level does not.
+
+        For that see `level`: it was due that long after `born_ms`.
+        """
+        text = self.properties.get("TIMER_OUT_MS", "")
+        return int(text) if text.isascii() and text.isdigit() else None
+
+    @property
+    def level(self) -> int | None:
+        """The delay level that it was sent with; None for a message that is being retried."""
+        text = self.properties.get("DELAY", "")
+        is_level = text.isascii() and text.isdigit() and not self.attempt
+        return int(text) or None if is_level else None
 
 
 def received(record: Record) -> Received:
@@ -120,6 +154,7 @@ def received(record: Record) -> Received:
 
 
 def _body(record: Record) -> bytes:
+    """The body, unpacked; as it is if it cannot be: one bad body must not hold up its queue."""
     if not record.sys_flag & SYS_COMPRESSED:
         return record.body
     if record.sys_flag & _COMPRESSION_MASK not in _ZLIB:
@@ -127,4 +162,9 @@ def _body(record: Record) -> bytes:
             f"body: expected zlib compression, found flags {record.sys_flag:#x}; "
             "send without LZ4 or Zstandard"
         )
-    return zlib.decompress(record.body)
+    unpacking = zlib.decompressobj()
+    try:
+        body = unpacking.decompress(record.body, _BODY_SIZE_BYTES_MAX)
+    except zlib.error:
+        return record.body
+    return body if unpacking.eof else record.body

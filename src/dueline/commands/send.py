@@ -1,22 +1,23 @@
-"""`dueline send TOPIC BODY`: send a message, now or for later."""
+"""`dueline send TOPIC BODY`: send a message, now or for later, as every RocketMQ client does."""
 
 from __future__ import annotations
 
 import argparse
-import base64
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from dueline.client import Outgoing, Producer, Sent
 from dueline.clock import Clock
-from dueline.commands.connection import add_broker_argument, connect
+from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
 from dueline.commands.times import add_due_arguments, due_properties, show_span, show_time
-from dueline.errors import InvalidRequest
-from dueline.flight.control import SEND_COUNT_MAX, Outgoing, Send, SendResult, Sent
+from dueline.errors import BrokerError, InvalidRequest, Unavailable
 
 __all__ = ["configure", "run"]
 
 _SHOWN_MAX = 10
+_SENT_AT_ONCE = 1_000
+_GROUP = "dueline_send"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="send it N times; {n} in BODY and keys is its number",
     )
-    add_broker_argument(parser)
+    add_name_server_argument(parser)
     show_examples(
         parser,
         """
@@ -56,14 +57,22 @@ def run(args: argparse.Namespace) -> int:
     body = sys.stdin.read() if args.body == "-" else args.body
     messages = list(_messages(args, body))
     refused_count = 0
-    with connect(args) as client:
-        for start in range(0, len(messages), SEND_COUNT_MAX):
-            part = tuple(messages[start : start + SEND_COUNT_MAX])
-            results = client.ask(Send(messages=part), Sent).results
+    with Producer(name_server(args), group=_GROUP) as producer:
+        for start in range(0, len(messages), _SENT_AT_ONCE):
+            results = producer.send_each(messages[start : start + _SENT_AT_ONCE])
+            if start == 0 and all(isinstance(result, Unavailable) for result in results):
+                raise _nobody(results[0])
             refused_count += _show(results, start)
     if args.count > _SHOWN_MAX:
         print(f"{args.count - refused_count} of {args.count} messages accepted")
     return 1 if refused_count else 0
+
+
+def _nobody(result: Sent | BrokerError) -> BrokerError:
+    assert isinstance(result, BrokerError)
+    return Unavailable(
+        f"{result.message}; is it running, with listen.name_server and listen.remoting not off?"
+    )
 
 
 def _messages(args: argparse.Namespace, body: str) -> Iterator[Outgoing]:
@@ -73,38 +82,42 @@ def _messages(args: argparse.Namespace, body: str) -> Iterator[Outgoing]:
         if not name or not equals:
             raise InvalidRequest(f"--property: expected name=value, found {text!r}")
         properties[name] = value
-    if args.tag:
-        properties["TAGS"] = args.tag
     is_numbered = args.count > 1
     for number in range(1, args.count + 1):
-        own = dict(properties)
-        if args.key:
-            keys = " ".join(args.key)
-            own["KEYS"] = keys.replace("{n}", str(number)) if is_numbered else keys
-        text = body.replace("{n}", str(number)) if is_numbered else body
+        keys = " ".join(args.key)
         yield Outgoing(
             topic=args.topic,
-            body=base64.b64encode(text.encode("utf-8", "surrogateescape")).decode(),
+            body=_numbered(body, number, is_numbered).encode("utf-8", "surrogateescape"),
             queue_id=args.queue,
-            properties=own,
+            tag=args.tag,
+            keys=tuple(_numbered(keys, number, is_numbered).split()),
+            properties=properties,
         )
 
 
-def _show(results: tuple[SendResult, ...], start: int) -> int:
-    """Print what became of the messages; returns how many were refused."""
+def _numbered(text: str, number: int, is_numbered: bool) -> str:
+    return text.replace("{n}", str(number)) if is_numbered else text
+
+
+def _show(results: Sequence[Sent | BrokerError], start: int) -> int:
+    """Print what became of the messages; returns how many were not acknowledged."""
     now_ms = Clock().now_ms()
     refused_count = 0
     for number, result in enumerate(results, start=start):
-        if result.error is not None:
+        if isinstance(result, BrokerError):
             refused_count += 1
             if refused_count <= _SHOWN_MAX:
-                print(f"message {number + 1} refused: {result.error}", file=sys.stderr)
+                # Without an answer nobody knows; what is sent again may then come twice.
+                what = "not answered" if isinstance(result, Unavailable) else "refused"
+                print(f"message {number + 1} {what}: {result.message}", file=sys.stderr)
         elif number < _SHOWN_MAX:
-            print(f"{result.unique_id}  {_due(result.due_ms, now_ms)}")
+            print(f"{result.id}  {_due(result, now_ms)}")
     return refused_count
 
 
-def _due(due_ms: int | None, now_ms: int) -> str:
-    if due_ms is None:
+def _due(sent: Sent, now_ms: int) -> str:
+    if sent.handle is None:
         return "visible now"
-    return f"due {show_time(due_ms)} (in {show_span(max(due_ms - now_ms, 0))})"
+    if sent.due_ms is None:
+        return "delayed"
+    return f"due {show_time(sent.due_ms)} (in {show_span(max(sent.due_ms - now_ms, 0))})"

@@ -1,33 +1,33 @@
-"""`dueline tail TOPIC`: print messages as they become visible, and how late each came."""
+"""`dueline tail TOPIC`: print messages as they become visible, and how late each came.
+
+It outlives the broker: when that goes away it says so, tries again every second and goes on where
+it was.
+"""
 
 from __future__ import annotations
 
 import argparse
-import base64
+import asyncio
+import contextlib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from time import monotonic
+import sys
+from collections.abc import AsyncIterator
+from typing import Final
 
-from dueline.commands.connection import add_broker_argument, connect
+from dueline.client import AsyncReader
+from dueline.clock import Clock
+from dueline.commands.arrival import Arrival, arrival
+from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
 from dueline.commands.times import show_clock, show_span
-from dueline.errors import InvalidRequest
-from dueline.flight.control import (
-    PULL_WAIT_MS_MAX,
-    Acknowledge,
-    ControlClient,
-    Positions,
-    Pull,
-    Pulled,
-    PulledMessage,
-    StartPositions,
-)
-from dueline.schedule import parse_duration_ms
+from dueline.consumer_offsets import check_group
+from dueline.errors import BrokerError, InvalidRequest, Unavailable
+from dueline.message import check_topic
+from dueline.schedule import DelayLevels, parse_duration_ms
 
-__all__ = ["Arrival", "Reader", "configure", "run"]
+__all__ = ["arrivals", "configure", "run"]
 
-_PULL_COUNT = 256
+_READ_COUNT: Final = 256
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timeout", metavar="DURATION", help="give up after this time; exit code 1"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
-    add_broker_argument(parser)
+    add_name_server_argument(parser)
     show_examples(
         parser,
         """
@@ -61,87 +61,79 @@ def run(args: argparse.Namespace) -> int:
     """Print until the count is reached or the user has seen enough; 1 if the time was up."""
     if args.count is not None and args.count < 1:
         raise InvalidRequest(f"count: expected 1 or more, found {args.count}")
+    check_topic(args.topic)
+    if args.group is not None:
+        check_group(args.group)
     timeout_s = parse_duration_ms(args.timeout) / 1000 if args.timeout else None
+    return asyncio.run(_tail(args, name_server(args), timeout_s))
+
+
+async def _tail(args: argparse.Namespace, address: str, timeout_s: float | None) -> int:
     show = _as_json if args.json else _as_line
+    reader = AsyncReader(
+        address, args.topic, start=args.start, group=args.group, on_connection=_tell
+    )
     seen_count = 0
-    with connect(args) as client:
-        reader = Reader(client, args.topic, start=args.start, group=args.group)
-        for arrivals in reader.pulls(timeout_s=timeout_s, count_max=args.count):
-            for arrival in arrivals:
-                print(show(args.topic, arrival), flush=True)
-            seen_count += len(arrivals)
-            reader.acknowledge()
+    try:
+        await reader.__aenter__()
+    except Unavailable as error:
+        raise Unavailable(
+            f"{error.message}; is it running, with listen.name_server and listen.remoting not off?"
+        ) from error
+    try:
+        if not reader.has_topic:
+            _say(f"topic {args.topic} does not exist yet; waiting for its first message")
+        async for some in arrivals(reader, timeout_s=timeout_s, count_max=args.count):
+            for each in some:
+                print(show(args.topic, each), flush=True)
+            seen_count += len(some)
+            if args.group is not None:
+                with contextlib.suppress(Unavailable):  # then with the next ones
+                    await reader.commit()
+    finally:
+        await reader.__aexit__(None, None, None)
     return 0 if args.count is None or seen_count == args.count else 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """A message and when it came: when we saw it, or before, if it was there when we began."""
-
-    message: PulledMessage
-    came_ms: int
-
-    @property
-    def late_ms(self) -> int | None:
-        """None for a message that was not delayed."""
-        due_ms = self.message.due_ms
-        return None if due_ms is None else self.came_ms - due_ms
-
-    @property
-    def body(self) -> str:
-        return base64.b64decode(self.message.body).decode("utf-8", "backslashreplace")
-
-
-class Reader:
-    """Reads a topic's queues together, from where it starts on."""
-
-    def __init__(
-        self, client: ControlClient, topic: str, *, start: str = "end", group: str | None = None
-    ) -> None:
-        self._client = client
-        self._topic = topic
-        self._group = group
-        request = StartPositions(topic=topic, at=start, group=group)
-        positions = client.ask(request, Positions)
-        self._offsets = positions.offsets
-        self._started_ms = positions.now_ms
-
-    def pulls(
-        self, *, timeout_s: float | None = None, count_max: int | None = None
-    ) -> Iterator[list[Arrival]]:
-        """Messages as they come, by the broker's clock; ends with the count or the time."""
-        end_s = None if timeout_s is None else monotonic() + timeout_s
-        seen_count = 0
-        while count_max is None or seen_count < count_max:
-            wait_ms = PULL_WAIT_MS_MAX
-            if end_s is not None:
-                wait_ms = min(wait_ms, int(1000 * (end_s - monotonic())))
-                if wait_ms <= 0:
-                    return
-            count = _PULL_COUNT if count_max is None else min(_PULL_COUNT, count_max - seen_count)
-            request = Pull(
-                topic=self._topic, offsets=self._offsets, count_max=count, wait_ms=wait_ms
-            )
-            pulled = self._client.ask(request, Pulled)
-            self._offsets = pulled.offsets
-            seen_count += len(pulled.messages)
-            yield [
-                Arrival(message=message, came_ms=self._came_ms(message, pulled.now_ms))
-                for message in pulled.messages
-            ]
-
-    def _came_ms(self, message: PulledMessage, now_ms: int) -> int:
-        return now_ms if message.store_ms >= self._started_ms else message.store_ms
-
-    def acknowledge(self) -> None:
-        """Remember for the group how far it has come."""
-        if self._group is not None:
-            request = Acknowledge(group=self._group, topic=self._topic, offsets=self._offsets)
-            self._client.ask(request, Positions)
+async def arrivals(
+    reader: AsyncReader, *, timeout_s: float | None = None, count_max: int | None = None
+) -> AsyncIterator[list[Arrival]]:
+    """Messages as they come; ends with the count or the time."""
+    clock = Clock()
+    started_ms = clock.now_ms()
+    loop = asyncio.get_running_loop()
+    end_s = None if timeout_s is None else loop.time() + timeout_s
+    levels: DelayLevels | None = None
+    left_count = count_max
+    while left_count is None or left_count > 0:
+        count = _READ_COUNT if left_count is None else min(_READ_COUNT, left_count)
+        left_s = None if end_s is None else end_s - loop.time()
+        messages = await reader.receive_many(count, timeout_s=left_s)
+        if not messages:
+            return
+        now_ms = clock.now_ms()
+        if levels is None and any(message.level is not None for message in messages):
+            with contextlib.suppress(BrokerError):  # then they are shown as not delayed
+                levels = await reader.levels()
+        if left_count is not None:
+            left_count -= len(messages)
+        yield [
+            arrival(message, now_ms=now_ms, started_ms=started_ms, levels=levels)
+            for message in messages
+        ]
 
 
-def _as_line(topic: str, arrival: Arrival) -> str:
-    message, late_ms = arrival.message, arrival.late_ms
+def _tell(error: BrokerError | None) -> None:
+    _say("connected again" if error is None else f"{error.message}; trying again")
+
+
+def _say(text: str) -> None:
+    """On the error output: what is printed stays what was received."""
+    print(f"dueline tail: {text}", file=sys.stderr, flush=True)
+
+
+def _as_line(topic: str, each: Arrival) -> str:
+    message, late_ms = each.message, each.late_ms
     lateness = "not delayed" if late_ms is None else f"late by {show_span(late_ms)}"
     names = {"KEYS": "key", "TAGS": "tag"}
     labels = [
@@ -149,24 +141,24 @@ def _as_line(topic: str, arrival: Arrival) -> str:
         for name, label in names.items()
         if name in message.properties
     ]
-    place = f"{topic}/{message.queue_id}@{message.offset}"
-    return "  ".join([show_clock(arrival.came_ms), place, lateness, *labels, arrival.body])
+    place = f"{topic}/{message.queue_id}@{message.queue_offset}"
+    return "  ".join([show_clock(each.came_ms), place, lateness, *labels, each.body])
 
 
-def _as_json(topic: str, arrival: Arrival) -> str:
-    message = arrival.message
+def _as_json(topic: str, each: Arrival) -> str:
+    message = each.message
     return json.dumps(
         {
             "topic": topic,
             "queue_id": message.queue_id,
-            "offset": message.offset,
-            "body": arrival.body,
-            "properties": message.properties,
+            "offset": message.queue_offset,
+            "body": each.body,
+            "properties": dict(message.properties),
             "born_ms": message.born_ms,
             "visible_ms": message.store_ms,
-            "due_ms": message.due_ms,
-            "came_ms": arrival.came_ms,
-            "late_ms": arrival.late_ms,
+            "due_ms": each.due_ms,
+            "came_ms": each.came_ms,
+            "late_ms": each.late_ms,
         },
         ensure_ascii=False,
     )

@@ -23,18 +23,18 @@ take turns. Nothing here waits: `watch` says when to look again.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from dueline.clock import Clock
 from dueline.consumer_offsets import ConsumerOffsets
-from dueline.errors import LimitExceeded, NotFound
+from dueline.errors import NotFound
 from dueline.messaging.filters import EVERYTHING, Filter
-from dueline.messaging.pop_lane import Entry, Lane
-from dueline.messaging.pop_log import Change, Done, LaneName, PopLog, finish, hold, lane_change
+from dueline.messaging.pop_lane import RETRY_LANE, Entry, Lane
+from dueline.messaging.pop_lanes import Lanes
+from dueline.messaging.pop_log import Done, LaneName, PopLog, finish, hold
 from dueline.messaging.pop_receipt import InvalidReceipt, Receipt
 from dueline.messaging.pop_take import Held, Holding, QueueReader, Received, Share, Take
 from dueline.store.files import Files
@@ -62,31 +62,13 @@ class Pop:
         Args:
             offsets: where groups stood that used another protocol; it is told how far they are.
         """
-        self._store = store
         self._clock = clock
-        self._offsets = offsets
         self._log = PopLog(path, files, is_synced=is_synced)
-        self._shares: dict[tuple[str, str], Share] = {}
-        self._lanes: dict[int, tuple[Share, Lane]] = {}
-        self._next_lane = 0
-        self._lock = threading.Lock()
+        self._lanes = Lanes(self._log, store, offsets)
         self.is_present: Callable[[str], bool] = lambda owner: False
         """Is this owner still there? Decides about renewing."""
-        for lane, name in self._log.open():
-            self._adopt(lane, name)
-
-    def _adopt(self, lane: Lane, name: LaneName) -> None:
-        end = self._store.offset_range(name.topic, lane.queue_id)[1]
-        if lane.cursor > end:
-            # Messages that were received and are gone: only with `flush = async`. The queue hands
-            # out their offsets again, so what is known about those is about other messages.
-            lane.cursor = end
-            for offset in [offset for offset in lane.entries if offset >= end]:
-                lane.finish(offset)
-        share = self._share(name.group, name.topic)
-        share.lanes[lane.queue_id] = lane
-        self._lanes[lane.number] = (share, lane)
-        self._next_lane = max(self._next_lane, lane.number + 1)
+        if offsets is not None:
+            offsets.on_reset(self._lanes.reset)
 
     # The file
 
@@ -96,18 +78,10 @@ class Pop:
 
     def flush(self) -> None:
         """Write what has gathered; answers those who wait for it."""
-        self._log.flush(self._state)
+        self._log.flush(self._lanes.state)
 
     def close(self) -> None:
-        self._log.close(self._state)
-
-    def _state(self) -> Iterator[Change]:
-        with self._lock:
-            lanes = list(self._lanes.values())
-        for share, lane in lanes:
-            with share.lock:
-                yield lane_change(lane, share.name)
-                yield from [hold(lane, offset) for offset in lane.entries]
+        self._log.close(self._lanes.state)
 
     # Receiving
 
@@ -120,16 +94,24 @@ class Pop:
         count_max: int,
         holding: Holding,
         wanted: Filter = EVERYTHING,
+        retry_queue_ids: Sequence[int] = (),
     ) -> Received:
         """Take up to `count_max` messages that nobody holds: first what comes again, then new ones.
+
+        Args:
+            retry_queue_ids: queues of the group's retry topic, for messages of this topic that
+                clients of the other protocol have refused.
 
         Raises:
             LimitExceeded: too many groups and queues.
             Unavailable, StoreClosed: receipts cannot be written.
         """
-        share = self._share(group, topic)
+        share = self._lanes.share(group, topic)
         with share.lock:
-            lanes = [self._lane(share, queue_id) for queue_id in share.next_turn(queue_ids)]
+            ids = [RETRY_LANE | queue_id for queue_id in retry_queue_ids]
+            ids += share.next_turn(queue_ids)
+            lanes = [self._lanes.lane(share, queue_id) for queue_id in ids]
+            self._lanes.follow(share, lanes)
             take = Take(
                 share=share,
                 holding=holding,
@@ -146,16 +128,20 @@ class Pop:
                     take.again(lane)
                 for lane in lanes:
                     take.new(lane)
+                    if take.others:
+                        self._lanes.make_for_others(share, lane, take.others)
+                        take.others.clear()
             finally:
                 if take.changes:
                     self._log.append(take.changes)
+            self._lanes.publish(share, lanes)
         return Received(messages=take.messages, dead=take.dead)
 
     def next_visible_ms(self, group: str, topic: str) -> int | None:
         """When the next message that is held now may come again."""
-        share = self._share(group, topic)
+        share = self._lanes.share(group, topic)
         with share.lock:
-            times = [lane.next_visible_ms() for lane in share.lanes.values()]
+            times = [lane.next_visible_ms() for lane in list(share.lanes.values())]
         return min((time for time in times if time is not None), default=None)
 
     def watch(self, group: str, topic: str, wake: Callable[[], None]) -> Callable[[], None]:
@@ -164,7 +150,7 @@ class Pop:
         Returns:
             A function that ends it.
         """
-        watchers = self._share(group, topic).watchers
+        watchers = self._lanes.share(group, topic).watchers
         watchers.add(wake)
         return lambda: watchers.discard(wake)
 
@@ -188,7 +174,7 @@ class Pop:
             _check_serial(entry, serial)
             freed = lane.finish(offset)
             self._log.append([finish(lane, offset)], done)
-            self._publish(share, lane)
+            self._lanes.publish(share, (lane,))
         if freed is not None:
             share.wake()
 
@@ -265,11 +251,9 @@ class Pop:
     def release(self, owner: str) -> int:
         """An owner has gone: what it held and would have renewed comes again now."""
         count = 0
-        with self._lock:
-            shares = list(self._shares.values())
-        for share in shares:
+        for share in self._lanes.shares():
             with share.lock:
-                for lane in share.lanes.values():
+                for lane in list(share.lanes.values()):
                     count += self._release(lane, owner)
             share.wake()
         return count
@@ -292,59 +276,15 @@ class Pop:
 
     def held_count(self, group: str, topic: str) -> int:
         """How many messages the group holds, parked ones included."""
-        share = self._share(group, topic)
+        share = self._lanes.share(group, topic)
         with share.lock:
-            return sum(len(lane.entries) for lane in share.lanes.values())
+            return sum(len(lane.entries) for lane in list(share.lanes.values()))
 
     # Inside
 
-    def _share(self, group: str, topic: str) -> Share:
-        share = self._shares.get((group, topic))
-        if share is None:
-            with self._lock:
-                name = LaneName(group=group, topic=topic)
-                share = self._shares.setdefault(
-                    (group, topic), Share(name, self._store, self._log.epoch)
-                )
-        return share
-
-    def _lane(self, share: Share, queue_id: int) -> Lane:
-        lane = share.lanes.get(queue_id)
-        if lane is not None:
-            return lane
-        cursor = self._first_offset(share.name, queue_id)
-        with self._lock:
-            if len(self._lanes) >= LANE_COUNT_MAX:
-                raise LimitExceeded(
-                    f"receiving groups and queues: expected at most {LANE_COUNT_MAX}, found as "
-                    "many",
-                    limit=LANE_COUNT_MAX,
-                    found=len(self._lanes) + 1,
-                )
-            lane = Lane(number=self._next_lane, queue_id=queue_id, cursor=cursor)
-            self._next_lane += 1
-            self._lanes[lane.number] = (share, lane)
-        share.lanes[queue_id] = lane
-        self._log.append([lane_change(lane, share.name)])
-        return lane
-
-    def _first_offset(self, name: LaneName, queue_id: int) -> int:
-        """Where a group begins: where it stood with another protocol; else as RocketMQ does, at
-        the end of a queue, but at the beginning of one that has lost nothing yet."""
-        start, end = self._store.offset_range(name.topic, queue_id)
-        if self._offsets is not None:
-            known = self._offsets.get(name.group, name.topic).get(queue_id)
-            if known is not None:
-                return min(max(known, start), end)
-        return 0 if start == 0 else end
-
-    def _publish(self, share: Share, lane: Lane) -> None:
-        if self._offsets is not None:
-            self._offsets.set(share.name.group, share.name.topic, {lane.queue_id: lane.floor})
-
     def _parse(self, group: str, topic: str, receipt: str) -> tuple[Share, Lane, int, int]:
         parsed = Receipt.decode(receipt)
-        found = self._lanes.get(parsed.lane) if parsed.epoch == self._log.epoch else None
+        found = self._lanes.find(parsed.lane) if parsed.epoch == self._log.epoch else None
         if found is None or found[0].name != LaneName(group=group, topic=topic):
             raise InvalidReceipt(
                 "receipt: expected one of this store, group and topic, found another's"

@@ -23,13 +23,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["HELD_COUNT_MAX", "NEVER_MS", "Entry", "Lane"]
+__all__ = ["HELD_COUNT_MAX", "NEVER_MS", "RETRY_LANE", "Entry", "Lane"]
 
 NEVER_MS: Final = 1 << 62
 """When a parked message becomes visible, as far as the clock is concerned."""
 
 HELD_COUNT_MAX: Final = 20_000
 """So many unfinished messages of one queue, and no new ones are handed out before some are done."""
+
+RETRY_LANE: Final = 1 << 31
+"""Added to the queue id of a lane through a queue of the group's retry topic (see `pop_lanes`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +59,17 @@ class Lane:
         self.number: Final = number
         self.queue_id: Final = queue_id
         self.cursor = cursor
+        self.published = cursor
+        """The floor as others were told it last."""
         # New offsets only grow and a replaced entry keeps its place: the first one is the lowest.
         self.entries: dict[int, Entry] = {}
         self._times: list[tuple[int, int, int]] = []
         self._groups: dict[int, deque[int]] = {}
+
+    @property
+    def is_retry(self) -> bool:
+        """Does it read the group's retry topic?"""
+        return bool(self.queue_id & RETRY_LANE)
 
     @property
     def floor(self) -> int:

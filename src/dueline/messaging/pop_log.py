@@ -8,7 +8,8 @@
     H  lane (4)  offset (8)  message group (8)  attempt (4)  serial (4)  visible ms (8)
     F  lane (4)  offset (8)
 
-Big-endian. `L` names a lane, the others are `advance`, `hold` and `finish` of it. The epoch is a
+Big-endian. `L` names a lane, with the queue id's highest bit set if it goes through the group's
+retry topic; the others are `advance`, `hold` and `finish` of it. The epoch is a
 random number made with the file: receipts that clients keep carry it, so those of a deleted store
 are known as foreign.
 
@@ -20,7 +21,8 @@ changes is the order in the file, no acknowledgement is on disk without the rece
 When the file has grown, `flush` writes the state of all lanes as a new file, and the names change
 places: the file is as long as what is in flight, not as what was ever received. Changes that were
 gathered before and are written behind such a state are repeated by a reader; each of them says
-what is, not what is added, so the end is the same.
+what is, not what is added, so the end is the same. A change of a lane that the state does not have
+any more (see `pop_lanes.Lanes.reset`) says nothing.
 """
 
 from __future__ import annotations
@@ -277,27 +279,27 @@ def _replay(changes: memoryview, lanes: dict[int, tuple[Lane, LaneName]]) -> Non
             at = _replay_lane(changes, at, lanes)
         elif kind == b"C":
             _, number, cursor = _CURSOR.unpack_from(changes, at)
-            lanes[number][0].advance(cursor)
+            if number in lanes:
+                lanes[number][0].advance(cursor)
             at += _CURSOR.size
         elif kind == b"H":
-            _, number, offset, message_group, attempt, serial, visible_ms = _HOLD.unpack_from(
-                changes, at
-            )
-            lanes[number][0].hold(
-                offset,
-                Entry(
-                    attempt=attempt,
-                    visible_ms=visible_ms,
-                    serial=serial,
-                    message_group=message_group,
-                ),
-            )
+            _replay_hold(changes, at, lanes)
             at += _HOLD.size
         else:
             assert kind == b"F", f"receipts: unknown change {kind!r} in a sound frame"
             _, number, offset = _FINISH.unpack_from(changes, at)
-            lanes[number][0].finish(offset)
+            if number in lanes:
+                lanes[number][0].finish(offset)
             at += _FINISH.size
+
+
+def _replay_hold(changes: memoryview, at: int, lanes: dict[int, tuple[Lane, LaneName]]) -> None:
+    _, number, offset, message_group, attempt, serial, visible_ms = _HOLD.unpack_from(changes, at)
+    if number in lanes:
+        entry = Entry(
+            attempt=attempt, visible_ms=visible_ms, serial=serial, message_group=message_group
+        )
+        lanes[number][0].hold(offset, entry)
 
 
 def _replay_lane(changes: memoryview, at: int, lanes: dict[int, tuple[Lane, LaneName]]) -> int:

@@ -1,8 +1,8 @@
 """One call of `receive`: what is visible again first, then what nobody has received yet.
 
-A `Share` is a group's part in a topic: a lane per queue, a lock, and who waits for news. A `Take`
-works on a locked share and gathers two things: the messages for the caller, and the changes for
-the file of receipts.
+A `Share` is a group's part in a topic: a lane per queue, more for what 4.x clients have refused, a
+lock, and who waits for news. A `Take` works on a locked share and gathers two things: the messages
+for the caller, and the changes for the file of receipts.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from dueline.message import decode_properties
 from dueline.messaging.filters import Filter
-from dueline.messaging.pop_lane import NEVER_MS, Entry, Lane
+from dueline.messaging.names import retry_topic
+from dueline.messaging.pop_lane import NEVER_MS, RETRY_LANE, Entry, Lane
 from dueline.messaging.pop_log import Change, LaneName, advance, finish, hold
 from dueline.messaging.pop_receipt import Receipt
 from dueline.store import ReadResult, ReadStatus, Record
@@ -88,6 +89,7 @@ class Share:
         self.lock: Final = threading.Lock()
         self.lanes: dict[int, Lane] = {}
         self.watchers: set[Callable[[], None]] = set()
+        self._retry_topic = retry_topic(name.group)
         self._epoch = epoch
         self._turn = 0
 
@@ -101,9 +103,15 @@ class Share:
         self._turn = (self._turn + 1) % max(len(ids), 1)
         return ids[self._turn :] + ids[: self._turn]
 
+    def source(self, lane: Lane) -> tuple[str, int]:
+        """The topic and the queue that a lane reads."""
+        if lane.is_retry:
+            return self._retry_topic, lane.queue_id & ~RETRY_LANE
+        return self.name.topic, lane.queue_id
+
     def read_one(self, lane: Lane, offset: int) -> tuple[Record, dict[str, str]] | None:
         """The message at an offset, if it is still there and sound."""
-        result = self.store.read(self.name.topic, lane.queue_id, offset, count_max=1)
+        result = self.store.read(*self.source(lane), offset, count_max=1)
         return _decode(result.records[0]) if result.status is ReadStatus.FOUND else None
 
     def held(self, lane: Lane, offset: int, record: Record, properties: dict[str, str]) -> Held:
@@ -134,6 +142,8 @@ class Take:
     messages: list[Held]
     dead: list[Held]
     changes: list[Change]
+    others: dict[str, int] = field(default_factory=dict)
+    """Topics whose messages were met in the retry queue, with the first one's offset."""
 
     @property
     def _left(self) -> int:
@@ -163,7 +173,7 @@ class Take:
         found = self.share.read_one(lane, offset)
         if found is None:  # deleted by retention, or damaged
             self._finish(lane, offset)
-        elif entry.attempt >= self.holding.attempt_max:
+        elif entry.attempt + found[0].reconsume_times >= self.holding.attempt_max:
             dead = replace(
                 entry,
                 visible_ms=self.now_ms + DEAD_HOLD_MS,
@@ -183,24 +193,33 @@ class Take:
         before = lane.cursor
         while self._left > 0 and not lane.is_full and scanned < _SCAN_COUNT_MAX:
             result = self.share.store.read(
-                self.share.name.topic,
-                lane.queue_id,
+                *self.share.source(lane),
                 lane.cursor,
                 count_max=self._left,
-                accept=self.wanted.accept,
+                # Refused by a client of the group, so it was wanted.
+                accept=None if lane.is_retry else self.wanted.accept,
             )
             if result.status in (ReadStatus.AT_END, ReadStatus.BEYOND_END):
                 break
             scanned += max(result.next_offset - lane.cursor, 1)
             for view in result.records:
-                self._take_new(lane, *_decode(view))
+                record, properties = _decode(view)
+                if self._is_wanted(lane, record, properties):
+                    self._take_new(lane, record, properties)
             lane.advance(result.next_offset)
         if lane.cursor != before:
             self.changes.append(advance(lane))
 
+    def _is_wanted(self, lane: Lane, record: Record, properties: dict[str, str]) -> bool:
+        if not lane.is_retry:
+            return self.wanted.matches is None or self.wanted.matches(properties)
+        own = self.share.name.topic
+        origin = properties.get("RETRY_TOPIC", own)
+        if origin != own:
+            self.others.setdefault(origin, record.queue_offset)
+        return origin == own
+
     def _take_new(self, lane: Lane, record: Record, properties: dict[str, str]) -> None:
-        if self.wanted.matches is not None and not self.wanted.matches(properties):
-            return
         offset = record.queue_offset
         message_group = hash_group(properties.get("__SHARDINGKEY", ""))
         entry = Entry(attempt=0, visible_ms=NEVER_MS, serial=0, message_group=message_group)

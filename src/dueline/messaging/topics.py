@@ -104,6 +104,11 @@ class Topics:
         """A topic, if it exists or if the store has messages of it."""
         return self._table.get(name) or self._adopt(name)
 
+    def queue_count(self, name: str) -> int:
+        """How many queues of a topic may be read; 0 if there is no such topic."""
+        config = self._table.get(name)
+        return config.read_queue_nums if config is not None else 0
+
     def find(self, name: str) -> TopicConfig:
         """A topic that must exist.
 

@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from dueline.errors import StoreLocked, Unavailable
 
-__all__ = ["Bytes", "File", "Files", "FolderLock"]
+__all__ = ["Bytes", "File", "Files", "FolderLock", "SharedLock"]
 
 Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
@@ -211,6 +211,23 @@ class FolderLock:
             self._fd = -1
 
 
+class SharedLock:
+    """A lock on a file that keeps others from locking it for themselves; nothing is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+        except OSError:
+            os.close(self._fd)
+            raise
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
 class Files:
     """The file system as the store sees it."""
 
@@ -345,3 +362,14 @@ class Files:
 
     def lock(self, path: Path) -> FolderLock:
         return FolderLock(path)
+
+    def lock_shared(self, path: Path) -> SharedLock | None:
+        """Lock an existing file against exclusive use; None if there is none, or it is in use."""
+        try:
+            return SharedLock(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN):
+                raise
+            return None

@@ -85,10 +85,12 @@ class PendingDelayed:
 class RocketmqStore:
     """A folder that RocketMQ has written."""
 
-    def __init__(self, path: Path, files: Files | None = None) -> None:
+    def __init__(
+        self, path: Path, files: Files | None = None, *, commit_log: Path | None = None
+    ) -> None:
         self._path = path
         self._files = files or Files()
-        folder = path / "commitlog"
+        folder = commit_log or path / "commitlog"
         self.bases = [int(name) for name in self._files.names(folder) if name.isdigit()]
         if not self.bases:
             raise NotFound(f"{folder}: expected segments of a commit log, found none")

@@ -27,6 +27,7 @@ __all__ = ["Damage", "Scan", "Walk", "scan"]
 _HEAD: Final = struct.Struct(">II20xq")
 _MAGIC_BYTES: Final = MAGIC.to_bytes(4, "big")
 _CHECK_ROWS: Final = 50_000
+_CHECK_BYTES: Final = 64 << 20
 _BLOCK: Final = 1 << 20
 
 
@@ -50,9 +51,14 @@ class Scan:
 
     def batches(self, reader: LogReader) -> Iterator[tuple[slice, pa.BinaryArray]]:
         """The records' bytes, a bounded number at a time, with the rows they are."""
-        for start in range(0, len(self.positions), _CHECK_ROWS):
-            rows = slice(start, min(start + _CHECK_ROWS, len(self.positions)))
+        ends = np.cumsum(self.sizes, dtype=np.int64)
+        start = 0
+        while start < len(ends):
+            before = int(ends[start - 1]) if start else 0
+            fit = int(np.searchsorted(ends, before + _CHECK_BYTES, side="right"))
+            rows = slice(start, max(start + 1, min(start + _CHECK_ROWS, fit)))
             yield rows, reader.gather(self.positions[rows], self.sizes[rows])
+            start = rows.stop
 
 
 def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:

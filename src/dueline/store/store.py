@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from dueline.clock import Clock
 from dueline.errors import BrokerError, InvalidRequest, StoreClosed, Unavailable
 from dueline.message import SYS_COMMIT, Message, decode_properties
 from dueline.store import recovery
+from dueline.store.adoption import Adopter, waiting_rows
 from dueline.store.bulk import Bulk
 from dueline.store.consume_queue import UNIT_SIZE
 from dueline.store.core import COMMIT_LOG, DELAY_LOG, QUEUES, Core
@@ -62,6 +63,7 @@ class Store:
         self._deliverer = Deliverer(core)
         self._reader = Reader(core)
         self._pending = Pending(core, self._putter)
+        self._adopter = Adopter(core)
         self._maintainer = Maintainer(core)
 
     @classmethod
@@ -157,6 +159,18 @@ class Store:
         result = self._putter.put_encoded(rows)
         self._seal_if_full()
         return result
+
+    def begin_queues(self, firsts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Let queues that are new begin at these offsets, durably; returns the next of each."""
+        return self._adopter.begin(firsts, self._maintainer.checkpoint)
+
+    def adopt_visible(self, records: pa.BinaryArray) -> int:
+        """Append records that RocketMQ wrote to their own queues, all of them or none."""
+        return self._adopter.append(records)
+
+    def adopt_waiting(self, records: pa.BinaryArray, due_ms: Int64s) -> PutManyResult:
+        """Accept delayed records that RocketMQ wrote, with their due times, all or none."""
+        return self.put_encoded(waiting_rows(records, due_ms, store_host=self._core.store_host))
 
     def _seal_if_full(self) -> None:
         """The open run must not outgrow its bound, whether or not the owner maintains.

@@ -50,5 +50,8 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     # Delays far beyond any use, so that dates in tests do not come to pass.
     config = small_config(tmp_path / "data", **{"store.delay_max": "90000d"})
     with running(config) as broker:
+        names = broker.remoting_options.name_server
+        assert names is not None
         monkeypatch.setenv("DUELINE_BROKER", broker.address)
+        monkeypatch.setenv("DUELINE_NAME_SERVER", f"{names.host}:{names.port}")
         yield broker

@@ -1,4 +1,4 @@
-import base64
+from datetime import timedelta
 
 import pytest
 from tests.unit.commands.conftest import Run
@@ -9,13 +9,13 @@ from dueline.commands.demo import Plan
 def test_a_plan_has_levels_and_delays_within_its_bound() -> None:
     messages = list(Plan(count=300, delay_ms_max=10_000, seed=1).messages())
 
-    levels = [message.properties.get("DELAY") for message in messages]
-    delays = [int(message.properties.get("TIMER_DELAY_MS", 0)) for message in messages]
+    levels = [message.delay_level for message in messages]
+    delays = [message.delay for message in messages if message.delay is not None]
     assert len(messages) == 300
-    assert {level for level in levels if level} == {"1", "2", "3"}
-    assert sum(level is not None for level in levels) == 100
-    assert 1_000 <= min(delay for delay in delays if delay) < max(delays) <= 10_000
-    assert len({base64.b64decode(message.body) for message in messages}) == 300
+    assert {level for level in levels if level} == {1, 2, 3}
+    assert (sum(level is not None for level in levels), len(delays)) == (100, 200)
+    assert timedelta(seconds=1) <= min(delays) < max(delays) <= timedelta(seconds=10)
+    assert len({message.body for message in messages}) == 300
 
 
 def test_the_same_seed_gives_the_same_plan() -> None:

@@ -83,8 +83,8 @@ def test_refused_messages_are_told_with_the_reason(broker: Broker, run: Run) -> 
         (("--level", "0"), "level: expected 1 or more, found 0"),
         (("--count", "0"), "count: expected 1 or more, found 0"),
         (("--property", "x"), "--property: expected name=value, found 'x'"),
-        (("--broker", "nowhere"), "address: expected host:port"),
-        (("--broker", "127.0.0.1:1"), "is it running"),
+        (("--name-server", "nowhere"), "address: expected host:port"),
+        (("--name-server", "127.0.0.1:1"), "is it running"),
     ],
 )
 def test_mistakes_are_one_line_with_what_was_expected(

@@ -1,8 +1,9 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.unit.commands.conftest import Run
-from tests.unit.server.local import carry
+from tests.unit.server.local import carry, wait_until
 
 from dueline.message import Message
 from dueline.server.broker import Broker
@@ -82,3 +83,24 @@ def test_mistakes_are_told(broker: Broker, run: Run, words: tuple[str, ...], tex
     ran = run("tail", "orders", *words)
 
     assert (ran.code, text in ran.err) == (2, True)
+
+
+def test_a_level_is_late_by_what_it_took_beyond_its_time(broker: Broker, run: Run) -> None:
+    run("send", "orders", "x", "--level", "1")
+    carry(broker.store)
+
+    message = json.loads(run("tail", "orders", "--from", "start", "--count", "1", "--json").out)
+
+    assert message["due_ms"] == message["born_ms"] + 1_000
+    assert message["late_ms"] == message["came_ms"] - message["due_ms"] >= 0
+
+
+def test_a_topic_that_does_not_exist_is_waited_for(broker: Broker, run: Run) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        tail = threads.submit(run, "tail", "new", "--count", "1", "--timeout", "60s")
+        wait_until(lambda: broker.remoting.hubs[1].channels, "the reader")
+        broker.store.put(Message(topic="new", body=b"first"))
+        ran = tail.result()
+
+    assert (ran.code, ran.out.endswith("new/0@0  not delayed  first\n")) == (0, True)
+    assert "topic new does not exist yet" in ran.err

@@ -24,11 +24,15 @@ class World:
     def __init__(self, folder: Path, files: Files | None = None) -> None:
         self.clock = ManualClock(START_MS)
         self.store = Store.open(folder / "store", SMALL, clock=self.clock)
-        self.offsets = ConsumerOffsets(folder / "offsets.json", Files())
+        self.folder = folder
+        self.offsets = self.saved_offsets()
         self.path = folder / "pop" / "receipts.log"
         self.files = files or Files()
         self.answers: list[BaseException | None] = []
         self.pop = self.open()
+
+    def saved_offsets(self) -> ConsumerOffsets:
+        return ConsumerOffsets(self.folder / "offsets.json", Files())
 
     def open(self) -> Pop:
         return Pop(
@@ -43,6 +47,7 @@ class World:
         """As after a kill: nothing is closed, what was written is there."""
         if is_flushed:
             self.pop.flush()
+        self.offsets = self.saved_offsets()
         self.pop = self.open()
 
     def send(self, *bodies: str, queue_id: int = 0, **properties: str) -> None:

@@ -155,7 +155,7 @@ def test_messages_that_the_filter_refuses_are_done(world: World) -> None:
 
     assert [held.record.body for held in found] == [b"yes"]
     world.finish(found[0].receipt)
-    assert world.offsets.get("g", "t") == {0: 2}
+    assert world.offsets.get("g", "t") == {0: 2, 1: 0}
 
 
 def test_group_begins_where_it_stood_with_another_protocol(world: World) -> None:
@@ -171,10 +171,10 @@ def test_offset_follows_the_first_unfinished_message(world: World) -> None:
 
     world.finish(second.receipt)
     world.finish(third.receipt)
-    assert world.offsets.get("g", "t") == {0: 0}
+    assert world.offsets.get("g", "t")[0] == 0
     world.finish(first.receipt)
 
-    assert world.offsets.get("g", "t") == {0: 3}
+    assert world.offsets.get("g", "t")[0] == 3
 
 
 def test_message_group_is_handed_out_one_at_a_time(world: World) -> None:

@@ -238,7 +238,7 @@ class GroupAdmin:
                 queue_id: min(offset, known.get(queue_id, offset))
                 for queue_id, offset in wanted.items()
             }
-        self._offsets.set(header.group, header.topic, wanted)
+        self._offsets.reset(header.group, header.topic, wanted)
         self._offsets.save()
         body = QueueOffsets(
             offset_table={
