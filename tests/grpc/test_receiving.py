@@ -297,11 +297,6 @@ def test_forwarded_message_goes_to_the_dead_letters(caller: Caller, topic: str) 
     assert caller.ack(topic, message, group=f"{topic}-g") == OK
 
 
-@pytest.mark.parametrize("method", ["UpdateOffset", "GetOffset", "QueryOffset"])
-def test_methods_that_are_not_offered_say_so(caller: Caller, method: str) -> None:
-    assert caller.call(method).status.code == 50100
-
-
 def test_encrypted_and_plain_clients_share_the_port(broker: TestBroker, topic: str) -> None:
     made = broker.folder / "tls" / "certificate.pem"
     credentials = grpc.ssl_channel_credentials(root_certificates=made.read_bytes())

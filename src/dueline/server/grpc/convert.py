@@ -22,6 +22,7 @@ from dueline.message import (
     Message,
     format_host,
 )
+from dueline.messaging.filters import SQL92, TAG, Filter, filter_of
 from dueline.messaging.names import DEAD_PREFIX, RETRY_PREFIX, is_closed_to_senders
 from dueline.messaging.pop import Held
 from dueline.server.grpc.codes import Code, Refused
@@ -29,7 +30,18 @@ from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
 from dueline.store import Record
 
-__all__ = ["MessageType", "body_of", "from_proto", "name_of", "proto_of", "set_time", "type_of"]
+__all__ = [
+    "MessageType",
+    "body_of",
+    "due_ms_of",
+    "filter_from",
+    "from_proto",
+    "name_of",
+    "plain_proto",
+    "proto_of",
+    "set_time",
+    "type_of",
+]
 
 USER_PROPERTY_COUNT_MAX: Final = 128
 USER_PROPERTY_SIZE_MAX: Final = 16 * 1024
@@ -287,6 +299,27 @@ def body_of(record: Record) -> bytes:
         return zlib.decompress(record.body)
     except zlib.error:
         return record.body  # another method, or not compressed at all: as it came
+
+
+def due_ms_of(record: Record, properties: dict[str, str]) -> int | None:
+    """When a delayed message was due, as its properties or its record say."""
+    for name in ("TIMER_OUT_MS", "TIMER_DELIVER_MS"):
+        text = properties.get(name, "")
+        if text.isdigit() and len(text) < 16:
+            return int(text)
+    if record.seq is None or "RETRY_TOPIC" in properties:
+        return None  # a refused message was put off by the broker, not by who sent it
+    return record.store_ms
+
+
+def filter_from(expression: Any) -> Filter:
+    """What a client wants of a topic.
+
+    Raises:
+        InvalidRequest: an expression that cannot be read.
+    """
+    kind = SQL92 if expression.type == ENUMS["FilterType"]["SQL"] else TAG
+    return filter_of(expression.expression, kind)
 
 
 def set_time(field: Any, milliseconds: int) -> None:

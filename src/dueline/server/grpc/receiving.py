@@ -1,7 +1,8 @@
 """The methods of consumers: receive, acknowledge, keep longer, put to the dead letters.
 
 A receive that finds nothing waits: for the topic to grow, for a held message to become visible
-again, or for the caller's patience to end. Whoever is cancelled after messages were taken for it
+again, or for the caller's patience to end. It also gets what 4.x clients of its group have refused
+of its topic, from the group's retry topic. Whoever is cancelled after messages were taken for it
 gives them back, so they do not lie idle for their invisible duration.
 """
 
@@ -13,25 +14,23 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dueline.errors import BrokerError, LimitExceeded
+from dueline.errors import BrokerError
 from dueline.message import Message
-from dueline.messaging.filters import SQL92, TAG, Filter, filter_of
-from dueline.messaging.names import dead_topic
+from dueline.messaging.filters import Filter
+from dueline.messaging.names import dead_topic, retry_topic
 from dueline.messaging.pop import Held, Holding, Received
 from dueline.messaging.retries import dead_letter
 from dueline.server.grpc.codes import Code, Refused, ok, status
-from dueline.server.grpc.convert import name_of, proto_of, set_time
+from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, proto_of, set_time
 from dueline.server.grpc.parts import Parts, client_id_of
+from dueline.server.grpc.polling import News, Polls, polling_s
 from dueline.server.grpc.routes import Routes, topic_of
-from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
 
 __all__ = ["Receiving"]
 
 RENEWED_INVISIBLE_MS: Final = 60_000
 REFUSED_MS_MIN: Final = 1_000
-POLLING_MARGIN_S: Final = 0.5
-"""An answer must be there before the caller's deadline is over."""
 
 _READ: Final = 4
 _ACK_COUNT_MAX: Final = 1_024
@@ -58,10 +57,10 @@ class _Wish:
 class Receiving:
     """The methods of consumers."""
 
-    def __init__(self, parts: Parts, routes: Routes) -> None:
+    def __init__(self, parts: Parts, routes: Routes, polls: Polls) -> None:
         self._parts = parts
         self._routes = routes
-        self._poll_count = 0
+        self._polls = polls
 
     # Receiving
 
@@ -83,7 +82,7 @@ class Receiving:
                         held,
                         topic=request.message_queue.topic,
                         invisible_ms=wish.holding.invisible_ms,
-                        due_ms=_due_ms(held),
+                        due_ms=due_ms_of(held.record, held.properties),
                     )
                 )
             last = _Received()
@@ -110,9 +109,14 @@ class Receiving:
             topic=topic,
             queue_ids=list(range(config.read_queue_nums)),
             count_max=min(request.batch_size, self._parts.options.receive_count_max),
-            wanted=_filter(request.filter_expression),
+            wanted=filter_from(request.filter_expression),
             holding=self._holding(request, owner, group),
-            polling_s=self._polling_s(request, context),
+            polling_s=polling_s(
+                request,
+                context,
+                self._parts.options,
+                default_ms=self._parts.options.polling_ms_default,
+            ),
         )
 
     def _holding(self, request: Any, owner: str, group: str) -> Holding:
@@ -131,67 +135,28 @@ class Receiving:
             )
         return Holding(invisible_ms=invisible_ms, owner=owner, attempt_max=attempt_max)
 
-    def _polling_s(self, request: Any, context: Any) -> float:
-        options = self._parts.options
-        polling_ms = options.polling_ms_default
-        if request.HasField("long_polling_timeout"):
-            polling_ms = request.long_polling_timeout.ToMilliseconds()
-        if not 0 <= polling_ms <= options.polling_ms_max:
-            raise Refused(
-                Code.ILLEGAL_POLLING_TIME,
-                f"long polling: expected 0 to {options.polling_ms_max} ms, found {polling_ms}",
-            )
-        left_s = context.time_remaining()
-        if left_s is None:
-            return polling_ms / 1_000
-        return float(max(min(polling_ms / 1_000, left_s - POLLING_MARGIN_S), 0))
-
     async def _receive(self, wish: _Wish) -> list[Held]:
         """Messages, or none if there are none for as long as the caller waits."""
         messages = await self._take(wish)
         if messages or wish.polling_s <= 0:
             return messages
-        if self._poll_count >= self._parts.options.poll_count_max:
-            raise LimitExceeded(
-                f"waiting consumers: expected at most {self._parts.options.poll_count_max}, "
-                "found as many; receive again later",
-                limit=self._parts.options.poll_count_max,
-                found=self._poll_count + 1,
-            )
-        self._poll_count += 1
-        try:
+        with self._polls.waiting():
             return await self._poll(wish)
-        finally:
-            self._poll_count -= 1
 
     async def _poll(self, wish: _Wish) -> list[Held]:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wish.polling_s
-        news = asyncio.Event()
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(news.set)
-
-        unwatch = self._parts.pop.watch(wish.group, wish.topic, wake)
-        watch = self._parts.engine.watch(wish.topic, None, wake)
-        try:
-            while True:
-                # Looked at after the watch was set: what comes later wakes us.
-                messages = await self._take(wish)
-                left_s = end_s - loop.time()
-                if messages or left_s <= 0 or not self._parts.engine.is_accepting:
-                    return messages
-                try:
-                    async with asyncio.timeout(min(left_s, self._visible_in_s(wish))):
-                        await news.wait()
-                except TimeoutError:
-                    continue
-                news.clear()
-                watch.cancel()  # it may have been the other one that woke us
-                watch = self._parts.engine.watch(wish.topic, None, wake)
-        finally:
-            unwatch()
-            watch.cancel()
+        with News(self._parts.engine, [wish.topic, retry_topic(wish.group)]) as news:
+            unwatch = self._parts.pop.watch(wish.group, wish.topic, news.wake)
+            try:
+                while True:
+                    messages = await self._take(wish)
+                    left_s = end_s - loop.time()
+                    if messages or left_s <= 0 or not self._parts.engine.is_accepting:
+                        return messages
+                    await news.wait(min(left_s, self._visible_in_s(wish)))
+            finally:
+                unwatch()
 
     def _visible_in_s(self, wish: _Wish) -> float:
         """How long until a held message may be received again."""
@@ -201,6 +166,8 @@ class Receiving:
         return max(next_ms - self._parts.now_ms(), 1) / 1_000
 
     async def _take(self, wish: _Wish) -> list[Held]:
+        retries = self._parts.messaging.topics.queue_count(retry_topic(wish.group))
+
         def work() -> Received:
             return self._parts.pop.receive(
                 wish.group,
@@ -209,6 +176,7 @@ class Receiving:
                 count_max=wish.count_max,
                 holding=wish.holding,
                 wanted=wish.wanted,
+                retry_queue_ids=range(retries),
             )
 
         taking = self._parts.executor.submit(work)
@@ -330,19 +298,5 @@ class Receiving:
         return self._parts.pop.change(group, topic, request.receipt_handle, duration_ms)
 
 
-def _filter(expression: Any) -> Filter:
-    kind = SQL92 if expression.type == ENUMS["FilterType"]["SQL"] else TAG
-    return filter_of(expression.expression, kind)
-
-
 def _nothing() -> Any:
     return status(Refused(Code.MESSAGE_NOT_FOUND, "no message came while the receiver waited"))
-
-
-def _due_ms(held: Held) -> int | None:
-    """When a delayed message was due, as its properties or its record say."""
-    for name in ("TIMER_OUT_MS", "TIMER_DELIVER_MS"):
-        text = held.properties.get(name, "")
-        if text.isdigit() and len(text) < 16:
-            return int(text)
-    return held.record.store_ms if held.record.seq is not None else None

@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import grpc
 from dueline.errors import BrokerError
-from dueline.server.grpc.codes import Code, Refused, status
+from dueline.server.grpc.codes import status
+from dueline.server.grpc.offsets import GrpcOffsets
 from dueline.server.grpc.parts import Parts
+from dueline.server.grpc.polling import Polls
 from dueline.server.grpc.receiving import Receiving
 from dueline.server.grpc.routes import Routes
 from dueline.server.grpc.schema import METHODS, SERVICE
@@ -26,6 +28,7 @@ from dueline.server.grpc.transactions import GrpcTransactions
 __all__ = ["MessagingService"]
 
 Unary = Callable[[Any, Any], Awaitable[Any]]
+Stream = Callable[[Any, Any], AsyncIterator[Any]]
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +39,9 @@ class MessagingService:
     def __init__(self, parts: Parts) -> None:
         routes = Routes(parts)
         sending = Sending(parts, routes)
-        receiving = Receiving(parts, routes)
+        polls = Polls(parts.options.poll_count_max)
+        receiving = Receiving(parts, routes, polls)
+        offsets = GrpcOffsets(parts, routes, polls)
         telemetry = Telemetry(parts)
         self.transactions: Final = GrpcTransactions(parts)
         self._unary: Final[dict[str, Unary]] = {
@@ -50,8 +55,14 @@ class MessagingService:
             "ForwardMessageToDeadLetterQueue": receiving.forward_message_to_dead_letter_queue,
             "EndTransaction": self.transactions.end_transaction,
             "NotifyClientTermination": telemetry.notify_client_termination,
+            "GetOffset": offsets.get_offset,
+            "UpdateOffset": offsets.update_offset,
+            "QueryOffset": offsets.query_offset,
         }
-        self._receive = receiving.receive_message
+        self._streams: Final[dict[str, Stream]] = {
+            "ReceiveMessage": receiving.receive_message,
+            "PullMessage": offsets.pull_message,
+        }
         self._telemetry = telemetry.telemetry
 
     def handler(self) -> Any:
@@ -68,25 +79,11 @@ class MessagingService:
         }
         if name == "Telemetry":
             return grpc.stream_stream_rpc_method_handler(self._telemetry, **codecs)
-        if name == "ReceiveMessage":
-            return grpc.unary_stream_rpc_method_handler(self._receiving(answer_class), **codecs)
-        if answer_name.startswith("*"):
-            return grpc.unary_stream_rpc_method_handler(_refuse_stream(answer_class), **codecs)
-        method = self._unary.get(name, _refuse)
-        return grpc.unary_unary_rpc_method_handler(_guarded(name, method, answer_class), **codecs)
-
-    def _receiving(self, answer_class: Any) -> Callable[[Any, Any], AsyncIterator[Any]]:
-        receive = self._receive
-
-        async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-            try:
-                async for answer in receive(request, context):
-                    yield answer
-            except Exception as error:
-                log.exception("ReceiveMessage failed")
-                yield answer_class(status=status(error))
-
-        return call
+        if name in self._streams:
+            stream = _guarded_stream(name, self._streams[name], answer_class)
+            return grpc.unary_stream_rpc_method_handler(stream, **codecs)
+        unary = _guarded(name, self._unary[name], answer_class)
+        return grpc.unary_unary_rpc_method_handler(unary, **codecs)
 
 
 def _guarded(name: str, method: Unary, answer_class: Any) -> Unary:
@@ -104,13 +101,15 @@ def _guarded(name: str, method: Unary, answer_class: Any) -> Unary:
     return call
 
 
-async def _refuse(request: Any, context: Any) -> Any:
-    raise Refused(Code.NOT_IMPLEMENTED, "this broker does not offer that method")
+def _guarded_stream(name: str, method: Stream, answer_class: Any) -> Stream:
+    """The same for a method that answers with a stream."""
 
-
-def _refuse_stream(answer_class: Any) -> Callable[[Any, Any], AsyncIterator[Any]]:
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-        error = Refused(Code.NOT_IMPLEMENTED, "this broker does not offer that method")
-        yield answer_class(status=status(error))
+        try:
+            async for answer in method(request, context):
+                yield answer
+        except Exception as error:
+            log.exception("%s failed", name)
+            yield answer_class(status=status(error))
 
     return call
