@@ -172,6 +172,9 @@ class GrpcSettings:
         "itself.",
     )
     private_key: str | None = setting(None, OPTIONAL_TEXT, "PEM file with the certificate's key.")
+    invisible_min_ms: int = setting(
+        10_000, DURATION, "The shortest time for which a simple consumer may receive a message."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.interop.clients import Client
+from tests.interop.live import Live, live_broker
 from tests.interop.servers import SELECTED, STARTERS, Server
 
 
@@ -22,6 +23,13 @@ def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
     with STARTERS[request.param](tmp_path_factory.mktemp(request.param)) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A real `dueline serve` with Spark, for clients of both protocols."""
+    with live_broker(tmp_path_factory.mktemp("live") / "data") as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""The official 5.x clients, unmodified, against one broker: each sees what it should."""
+"""The official 5.x clients, unmodified, against one `dueline serve`: each sees what it should."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.grpc.broker import TestBroker
 from tests.interop import grpc_tour
+from tests.interop.live import Live
 from tests.interop.processes import Event, Process
-
-from dueline.messaging.transactions import TransactionOptions
-from dueline.server.grpc.options import GrpcOptions
 
 DELAYED = {f"delayed-{number}" for number in range(5)}
 NORMAL = {f"normal-{number}" for number in range(5)}
@@ -39,26 +36,24 @@ class Tour:
 
 
 @pytest.fixture(scope="module")
-def tours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Tour]]:
+def tours(live: Live, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Tour]]:
     """All tours at once: each takes its time waiting, not working."""
     folder = tmp_path_factory.mktemp("grpc")
-    options = GrpcOptions(address="127.0.0.1:0", attempt_count_max=3, invisible_ms_min=500)
-    transactions = TransactionOptions(first_ask_ms=2_000, ask_interval_ms=5_000)
     started: dict[str, Tour] = {}
-    with TestBroker(folder / "broker", options, transactions=transactions) as broker:
-        try:
-            for language in grpc_tour.LANGUAGES:
-                try:
-                    grpc_tour.program(language, folder)
-                except pytest.skip.Exception:
-                    continue  # the tests of this language say what is missing
-                prefix = f"{language}-{uuid.uuid4().hex[:8]}"
-                process = grpc_tour.start(language, broker.endpoint, prefix, folder / language)
-                started[language] = Tour(language=language, prefix=prefix, process=process)
-            yield started
-        finally:
-            for tour in started.values():
-                tour.process.kill()
+    try:
+        for language in grpc_tour.LANGUAGES:
+            try:
+                grpc_tour.program(language, folder)
+            except pytest.skip.Exception:
+                continue  # the tests of this language say what is missing
+            prefix = f"{language}-{uuid.uuid4().hex[:8]}"
+            live.set_attempts(f"{prefix}-dead", 3)
+            process = grpc_tour.start(language, live.endpoint, prefix, folder / language)
+            started[language] = Tour(language=language, prefix=prefix, process=process)
+        yield started
+    finally:
+        for tour in started.values():
+            tour.process.kill()
 
 
 @pytest.fixture(params=grpc_tour.LANGUAGES)

@@ -106,5 +106,6 @@ def grpc_options(config: Config) -> GrpcOptions | None:
         tls=config.grpc.tls,
         certificate=config.grpc.certificate,
         private_key=config.grpc.private_key,
+        invisible_ms_min=config.grpc.invisible_min_ms,
         request_size_max=config.store.body_size_max + (12 << 20),
     )
