@@ -160,7 +160,8 @@ def _print_table(
 
 
 def _median(figures: Sequence[Figure], name: str) -> float:
-    return statistics.median(getattr(figure, name) for figure in figures)
+    values: list[float] = [getattr(figure, name) for figure in figures]
+    return statistics.median(values)
 
 
 def _sync_us(folder: Path) -> float:

@@ -15,7 +15,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from benchmarks.remoting.frames import LEVELS
 __all__ = ["Running", "start_apache", "start_dueline"]
 
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+START_ATTEMPTS_MAX: Final = 3
 _JVM: Final = ("-Xms1g", "-Xmx1g")
 _RELEASES: Final = {"apache49": "4.9.8", "apache5": "5.x"}
 _APACHE_SETTINGS: Final = {
@@ -109,9 +110,8 @@ def start_apache(stack: ExitStack, release: str, folder: Path, flush: str) -> Ru
         RuntimeError: the tools to run it are not installed.
     """
     settings = {**_APACHE_SETTINGS, "flushDiskType": f"{flush.upper()}_FLUSH"}
-    folder.mkdir()
     try:
-        apache = Apache.start(release, folder, settings=settings, jvm=_JVM)
+        apache = _started(release, folder, settings)
     except pytest.skip.Exception as missing:
         raise RuntimeError(str(missing)) from None
     stack.enter_context(apache)
@@ -123,6 +123,21 @@ def start_apache(stack: ExitStack, release: str, folder: Path, flush: str) -> Ru
         address=apache.broker,
         pids=(apache.broker_process.pid, apache.name_server_process.pid),
     )
+
+
+def _started(release: str, folder: Path, settings: Mapping[str, str]) -> Apache:
+    """Ports that were free may be taken by somebody else before Java binds them."""
+    for attempt in range(START_ATTEMPTS_MAX - 1):
+        try:
+            return _start_once(release, folder / str(attempt), settings)
+        except AssertionError:
+            continue
+    return _start_once(release, folder / "last", settings)
+
+
+def _start_once(release: str, folder: Path, settings: Mapping[str, str]) -> Apache:
+    folder.mkdir(parents=True)
+    return Apache.start(release, folder, settings=settings, jvm=_JVM)
 
 
 def version(release: str) -> str:

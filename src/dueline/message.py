@@ -32,6 +32,7 @@ __all__ = [
     "format_host",
     "key_words",
     "message_id",
+    "new_message",
     "pack_host",
     "parse_message_id",
     "string_hash",
@@ -110,6 +111,51 @@ class Message:
     def keys(self) -> list[str]:
         """The user's keys: words of the property KEYS."""
         return key_words(self.properties.get("KEYS", ""))
+
+
+# A frozen dataclass's `__init__` assigns through `object.__setattr__`, which takes 2 µs for a
+# message. The slots' own descriptors do the same in a third of that.
+_new: Final = object.__new__
+_set_topic: Final = Message.__dict__["topic"].__set__
+_set_body: Final = Message.__dict__["body"].__set__
+_set_queue_id: Final = Message.__dict__["queue_id"].__set__
+_set_properties: Final = Message.__dict__["properties"].__set__
+_set_flag: Final = Message.__dict__["flag"].__set__
+_set_sys_flag: Final = Message.__dict__["sys_flag"].__set__
+_set_born_ms: Final = Message.__dict__["born_ms"].__set__
+_set_born_host: Final = Message.__dict__["born_host"].__set__
+_set_reconsume_times: Final = Message.__dict__["reconsume_times"].__set__
+_set_prepared_position: Final = Message.__dict__["prepared_position"].__set__
+
+
+def new_message(  # noqa: PLR0913 - as many fields as a message has
+    topic: str,
+    body: bytes,
+    queue_id: int,
+    properties: Mapping[str, str],
+    flag: int,
+    sys_flag: int,
+    born_ms: int,
+    born_host: bytes,
+    reconsume_times: int = 0,
+) -> Message:
+    """`Message(...)` for whoever makes many of them.
+
+    >>> new_message("t", b"x", 0, {}, 0, 0, 5, HOST_UNKNOWN).born_ms
+    5
+    """
+    message = _new(Message)
+    _set_topic(message, topic)
+    _set_body(message, body)
+    _set_queue_id(message, queue_id)
+    _set_properties(message, properties)
+    _set_flag(message, flag)
+    _set_sys_flag(message, sys_flag)
+    _set_born_ms(message, born_ms)
+    _set_born_host(message, born_host)
+    _set_reconsume_times(message, reconsume_times)
+    _set_prepared_position(message, 0)
+    return message
 
 
 @lru_cache(maxsize=65_536)  # of good names only: an exception is not cached

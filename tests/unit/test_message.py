@@ -15,6 +15,7 @@ from dueline.message import (
     encode_properties,
     format_host,
     message_id,
+    new_message,
     pack_host,
     parse_message_id,
     string_hash,
@@ -212,3 +213,23 @@ def test_unique_ids_wrap_around_at_48_bits() -> None:
     ids.take(1 << 16)
 
     assert ids.next().endswith("0" * 12)
+
+
+def test_message_made_the_quick_way_is_the_same_message() -> None:
+    properties = {"KEYS": "a"}
+    host = pack_host("10.0.0.7", 1)
+
+    made = new_message("t", b"x", 3, properties, 1, 2, 5, host, 7)
+
+    assert made == Message(
+        topic="t",
+        body=b"x",
+        queue_id=3,
+        properties=properties,
+        flag=1,
+        sys_flag=2,
+        born_ms=5,
+        born_host=host,
+        reconsume_times=7,
+    )
+    assert new_message("t", b"x", 0, {}, 0, 0, 5, host).reconsume_times == 0

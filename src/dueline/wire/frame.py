@@ -89,17 +89,20 @@ class FrameDecoder:
         """
         if self._error is not None:
             raise self._error
+        if not self._held and type(data) is bytes:
+            return self._frames(data)
         self._held += data
-        return self._frames()
-
-    def _frames(self) -> Iterator[Frame]:
-        # Frames are cut from one immutable copy, so that headers and bodies are `bytes` with one
-        # copy each. Nothing is copied before a frame is complete: a large one that comes in many
-        # pieces costs as much as one that comes in one piece.
         if len(self._held) < self._needed_bytes:
-            return
+            return iter(())
+        # Nothing is copied before a frame is complete: a large one that comes in many pieces costs
+        # as much as one that comes in one piece.
+        whole = bytes(self._held)
+        self._held.clear()
+        return self._frames(whole)
+
+    def _frames(self, data: bytes) -> Iterator[Frame]:
+        # Frames are cut from immutable bytes, so that headers and bodies are one copy each.
         self._needed_bytes = PREFIX_SIZE_BYTES
-        data = bytes(self._held)
         position = 0
         try:
             while len(data) - position >= PREFIX_SIZE_BYTES:
@@ -123,7 +126,7 @@ class FrameDecoder:
                 )
         finally:
             # Also when the caller stops early: what was given is gone, the rest is still here.
-            del self._held[:position]
+            self._held += data[position:]
 
     def _violation(self, data: bytes, position: int, length: int, word: int) -> RemoteProtocolError:
         """The error for a prefix that cannot begin a frame."""

@@ -185,7 +185,8 @@ def parse_int(text: str) -> int:
     return _parse_rare(text, 31)
 
 
-def _parse_long(text: str) -> int:
+def parse_long(text: str) -> int:
+    """The same of 64 bits."""
     if text.isdecimal() and len(text) < 19:
         return int(text)
     return _parse_rare(text, 63)
@@ -238,7 +239,7 @@ def _codec(hint: Any) -> tuple[Callable[[str], Any] | None, Callable[[Any], str]
     if get_origin(hint) in (Union, UnionType):
         (hint,) = [choice for choice in get_args(hint) if choice is not type(None)]
     if hint == Long:
-        return _parse_long, _write_long
+        return parse_long, _write_long
     return {
         str: (None, _write_str),
         int: (parse_int, _write_int),

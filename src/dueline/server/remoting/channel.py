@@ -51,6 +51,12 @@ class Request:
         self._is_open = False
         self.channel.finished(self, answer)
 
+    def answer_frame(self, frame: bytes) -> None:
+        """Answer it with a whole frame that was made for it."""
+        if self._is_open:
+            self._is_open = False
+            self.channel.finished_with(self, frame)
+
     def fail(self, error: BaseException, *, is_message: bool = False) -> None:
         """Answer it with an error."""
         self.answer(answer_of(error, is_message=is_message))
@@ -171,6 +177,13 @@ class Channel(asyncio.Protocol):
             failed = answer_of(Unavailable("the answer is larger than a frame may be"))
             again = request.command.reply(code=failed.code, remark=failed.remark)
             self._write(again.encode())
+
+    def finished_with(self, request: Request, frame: bytes) -> None:
+        """The same with an answer that is encoded already."""
+        self.request_count -= 1
+        self._hub.request_count -= 1
+        if not request.command.is_oneway:
+            self._write(frame)
 
     def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> None:
         """Send a request that wants no answer."""

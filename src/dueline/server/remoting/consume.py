@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dueline.errors import NotFound
 from dueline.messaging import retries
@@ -10,6 +10,7 @@ from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler
+from dueline.store import PutResult
 from dueline.wire.codes import VERSION_3_4_9, RequestCode, ResponseCode
 from dueline.wire.headers import SendBackRequest
 
@@ -48,10 +49,14 @@ class SendBacks:
         self._context.topics.ensure(message.topic, queue_count=1)
 
         def write() -> None:
-            self._context.write(request, [message], lambda _: OK)
+            self._context.write(request, [message], _sent_back, len(message.body))
 
         if self._context.topics.is_saved:
             write()
         else:
             self._context.saved(request, write)
         return None
+
+
+def _sent_back(request: Request, results: Sequence[PutResult]) -> None:
+    request.answer(OK)

@@ -1,7 +1,9 @@
 """What the handlers of one broker share, and the two ways in which they wait.
 
-`write` hands messages to the store's writer and answers when they are on disk. `saved` makes topics
-and groups durable first, which costs nothing if nothing changed.
+`write` hands messages to the store's writer and answers when they are on disk. What is sent in one
+turn of the loop, by whichever connections, goes to the writer together and comes back together: one
+hand-over between threads each way, however many messages. `saved` makes topics and groups durable
+first, which costs nothing if nothing changed.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
 from dueline.engine import Results
-from dueline.errors import BrokerError
+from dueline.errors import BrokerError, LimitExceeded
 from dueline.message import Message
 from dueline.messaging import Messaging
 from dueline.server.remoting.answers import Answer, answer_of
@@ -25,6 +28,9 @@ from dueline.store import PutResult
 __all__ = ["Addresses", "Context"]
 
 T = TypeVar("T")
+
+TURN_COUNT_MAX: Final = 1_024
+TURN_SIZE_BYTES_MAX: Final = 4 << 20
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +48,18 @@ class Addresses:
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
+AnswerSend = Callable[[Request, Sequence[PutResult]], None]
+"""Answers a request whose messages are on disk."""
+
+
+class _Send(NamedTuple):  # a tuple: one is made for every send
+    """A request whose messages are on their way to the disk."""
+
+    request: Request
+    messages: Sequence[Message]
+    answer: AnswerSend
+
+
 class Context:
     """One broker, as its remoting handlers see it."""
 
@@ -57,41 +75,66 @@ class Context:
         self.broker_name: Final = messaging.options.broker_name
         self.cluster_name: Final = messaging.options.cluster_name
         self._runtime = runtime
+        self._turn: list[_Send] = []
+        self._turn_size_bytes = 0
         self.addresses = Addresses(host="127.0.0.1", port=0)
 
     def write(
-        self,
-        request: Request,
-        messages: Sequence[Message],
-        answer: Callable[[list[PutResult]], Answer],
+        self, request: Request, messages: Sequence[Message], answer: AnswerSend, size_bytes: int
     ) -> None:
         """Send messages and answer the request when they are on disk, or why they are not.
 
-        Raises:
-            Unavailable, LimitExceeded: nothing can be accepted now.
+        Args:
+            size_bytes: of the messages' bodies together, more or less.
         """
+        if not self._turn:
+            self.loop.call_soon(self._end_turn)
+        self._turn.append(_Send(request, messages, answer))
+        self._turn_size_bytes += size_bytes
+        if self._turn_size_bytes > TURN_SIZE_BYTES_MAX or len(self._turn) >= TURN_COUNT_MAX:
+            self._end_turn()
 
-        def done(results: Results | BaseException) -> None:
-            self.outbox.post(lambda: self._written(request, results, answer))
+    def _end_turn(self) -> None:
+        turn, self._turn = self._turn, []
+        self._turn_size_bytes = 0
+        if turn:
+            self._hand_over(turn)
 
-        self.engine.send(messages, done)
-
-    def _written(
-        self,
-        request: Request,
-        results: Results | BaseException,
-        answer: Callable[[list[PutResult]], Answer],
-    ) -> None:
-        if isinstance(results, BaseException):
-            request.fail(results)
-            return
-        accepted = []
-        for result in results:
-            if isinstance(result, BrokerError):
-                request.fail(result, is_message=True)
+    def _hand_over(self, turn: list[_Send]) -> None:
+        """All together or, if that is more than may wait, as many as there is room for."""
+        messages = [message for send in turn for message in send.messages]
+        try:
+            self.engine.send(messages, partial(self._done, turn))
+        except LimitExceeded as error:
+            if len(turn) == 1:
+                turn[0].request.fail(error)
                 return
-            accepted.append(result)
-        request.answer(answer(accepted))
+            for send in turn:
+                self._hand_over([send])
+        except BrokerError as error:
+            for send in turn:
+                send.request.fail(error)
+
+    def _done(self, turn: list[_Send], results: Results | BaseException) -> None:
+        """The writer's answer, in its thread."""
+        self.outbox.post(partial(self._written, turn, results))
+
+    def _written(self, turn: list[_Send], results: Results | BaseException) -> None:
+        if isinstance(results, BaseException):
+            for send in turn:
+                send.request.fail(results)
+            return
+        start = 0
+        for request, messages, answer in turn:
+            end = start + len(messages)
+            try:
+                answer(request, _accepted(results[start:end]))
+            except BrokerError as error:
+                request.fail(error, is_message=True)
+            except Exception as error:
+                log.exception("an answer to code %d could not be made", request.command.code)
+                request.fail(error)
+            start = end
 
     def saved(self, request: Request, then: Callable[[], Answer | None]) -> None:
         """Make topics and groups durable, then go on in the loop's thread."""
@@ -121,6 +164,16 @@ class Context:
         if not self.topics.is_saved or not self.messaging.group_table.is_saved:
             future = self._runtime.in_thread(self.messaging.save)
             future.add_done_callback(_log_failure)
+
+
+def _accepted(results: Results) -> list[PutResult]:
+    """Raises the first refusal, if there is one."""
+    accepted = []
+    for result in results:
+        if not isinstance(result, PutResult):
+            raise result
+        accepted.append(result)
+    return accepted
 
 
 def _log_failure(future: asyncio.Future[None]) -> None:

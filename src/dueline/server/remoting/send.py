@@ -3,14 +3,19 @@
 The answer goes out when the message is on disk. A send to a new topic first makes the topic
 durable. A delayed message is answered with its place in the delay log and with a handle by which it
 can be taken back.
+
+The headers of one producer differ in the time and the properties alone. What the rest of a header
+says is decoded and checked once and then remembered (`_Target`), for as long as the topic is the
+same.
 """
 
 from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
 from dueline.errors import NotFound
 from dueline.message import (
@@ -18,6 +23,7 @@ from dueline.message import (
     Message,
     check_topic,
     decode_properties,
+    new_message,
 )
 from dueline.messaging import retries
 from dueline.messaging.names import dead_topic, group_of_retry, is_closed_to_senders
@@ -28,16 +34,29 @@ from dueline.server.remoting.hub import Handler
 from dueline.store import PutResult
 from dueline.wire.admin_bodies import TopicConfig
 from dueline.wire.batch import decode_batch
-from dueline.wire.codes import VERSION_3_4_9, Permission, RequestCode, ResponseCode
+from dueline.wire.codes import VERSION_3_4_9, Permission, RequestCode, ResponseCode, Serialization
+from dueline.wire.header import parse_long
 from dueline.wire.headers import SendRequest, SendResponse
+from dueline.wire.send_answer import REGION, encode_send_answer
 
 __all__ = ["Sends", "recall_handle"]
 
-REGION: Final = "DefaultRegion"
 BATCH_COUNT_MAX: Final = 10_000
+TARGET_COUNT_MAX: Final = 10_000
 
 # What only the broker may say about a message; WAIT is a question to the broker.
-_NOT_TAKEN: Final = ("REAL_TOPIC", "REAL_QID", "TIMER_OUT_MS", "WAIT")
+_NOT_TAKEN: Final = frozenset({"REAL_TOPIC", "REAL_QID", "TIMER_OUT_MS", "WAIT"})
+
+
+class _Target(NamedTuple):
+    """What the headers of many sends say alike, checked; of `header`, not time and properties."""
+
+    header: SendRequest
+    config: TopicConfig
+    group: str | None
+    """The group whose retry topic it is."""
+    is_batch: bool
+    reconsume_times: int
 
 
 class Sends:
@@ -45,6 +64,7 @@ class Sends:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._targets: dict[tuple[int | str | None, ...], _Target] = {}
 
     def table(self) -> Mapping[int, Handler]:
         return {
@@ -54,56 +74,94 @@ class Sends:
         }
 
     def send(self, request: Request) -> Answer | None:
-        header = SendRequest.decode(request.command.ext)
-        self._context.engine.check_accepting()
+        context = self._context
+        context.engine.check_accepting()
+        target, born_ms, properties = self._read(request)
+        header = target.header
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = random.randrange(max(target.config.write_queue_nums, 1))
+        body = request.command.body
+        if target.is_batch:
+            messages = self._batch(request, header, queue_id, born_ms, properties)
+        else:
+            if not _NOT_TAKEN.isdisjoint(properties):
+                _drop(properties)
+            message = new_message(
+                header.topic,
+                body,
+                queue_id,
+                properties,
+                header.flag,
+                header.sys_flag,
+                born_ms,
+                request.channel.host,
+                target.reconsume_times,
+            )
+            if target.group is not None:
+                message = self._retried(request, header, message, target.group)
+            messages = [message]
+        if context.topics.is_saved:
+            context.write(request, messages, self._answer, len(body))
+        else:
+            write = partial(context.write, request, messages, self._answer, len(body))
+            context.saved(request, write)
+        return None
+
+    def _read(self, request: Request) -> tuple[_Target, int, dict[str, str]]:
+        """What a send's header says: where to, when it was born, and its properties."""
+        ext = request.command.ext
+        get = ext.get
+        # All the short names but g and i, which are another with each message.
+        key = (
+            request.command.code,
+            *(get("a"), get("b"), get("c"), get("d"), get("e"), get("f")),
+            *(get("h"), get("j"), get("k"), get("l"), get("m"), get("n")),
+        )
+        target = self._targets.get(key)
+        if target is not None and self._context.topics.get(target.header.topic) is target.config:
+            try:
+                born_ms = parse_long(ext["g"])
+            except (KeyError, ValueError):
+                SendRequest.decode(ext)  # says what is wrong
+                raise
+            return target, max(born_ms, 0), decode_properties(get("i") or "")
+        header = SendRequest.decode(ext)
+        target = self._target(request, header)
+        if "b" in ext:
+            if len(self._targets) >= TARGET_COUNT_MAX:
+                self._targets.clear()
+            self._targets[key] = target
+        return target, max(header.born_timestamp, 0), decode_properties(header.properties or "")
+
+    def _target(self, request: Request, header: SendRequest) -> _Target:
         check_topic(header.topic)
         if is_closed_to_senders(header.topic):
             raise Refused(
                 ResponseCode.NO_PERMISSION,
                 f"topic {header.topic}: expected one that clients may send to; it is the broker's",
             )
-        topics = self._context.topics
-        config = topics.for_send(
+        config = self._context.topics.for_send(
             header.topic,
             default_topic=header.default_topic,
             queue_count=header.default_topic_queue_nums,
         )
-        queue_id = _queue_id(config, header.queue_id)
-        messages = self._messages(request, header, queue_id)
-
-        def write() -> None:
-            self._context.write(request, messages, lambda results: self._answer(header, results))
-
-        if topics.is_saved:
-            write()
-        else:
-            self._context.saved(request, write)
-        return None
-
-    def _messages(self, request: Request, header: SendRequest, queue_id: int) -> list[Message]:
-        properties = decode_properties(header.properties or "")
-        if request.command.code == RequestCode.SEND_BATCH_MESSAGE or header.batch:
-            return self._batch(request, header, queue_id, properties)
-        for name in _NOT_TAKEN:
-            properties.pop(name, None)
-        message = Message(
-            topic=header.topic,
-            body=request.command.body,
-            queue_id=queue_id,
-            properties=properties,
-            flag=header.flag,
-            sys_flag=header.sys_flag,
-            born_ms=max(header.born_timestamp, 0),
-            born_host=request.channel.host,
+        _check_queue(config, header.queue_id)
+        return _Target(
+            header=header,
+            config=config,
+            group=group_of_retry(header.topic),
+            is_batch=request.command.code == RequestCode.SEND_BATCH_MESSAGE or header.batch,
             reconsume_times=max(header.reconsume_times or 0, 0),
         )
-        group = group_of_retry(header.topic)
-        if group is not None:
-            message = self._retried(request, header, message, group)
-        return [message]
 
     def _batch(
-        self, request: Request, header: SendRequest, queue_id: int, common: dict[str, str]
+        self,
+        request: Request,
+        header: SendRequest,
+        queue_id: int,
+        born_ms: int,
+        common: dict[str, str],
     ) -> list[Message]:
         found = decode_batch(request.command.body)
         if (
@@ -120,18 +178,18 @@ class Sends:
         messages = []
         for each in found:
             properties = decode_properties(each.properties)
-            for name in _NOT_TAKEN:
-                properties.pop(name, None)
+            if not _NOT_TAKEN.isdisjoint(properties):
+                _drop(properties)
             messages.append(
-                Message(
-                    topic=header.topic,
-                    body=each.body,
-                    queue_id=queue_id,
-                    properties=properties,
-                    flag=each.flag,
-                    sys_flag=header.sys_flag,
-                    born_ms=max(header.born_timestamp, 0),
-                    born_host=request.channel.host,
+                new_message(
+                    header.topic,
+                    each.body,
+                    queue_id,
+                    properties,
+                    each.flag,
+                    header.sys_flag,
+                    born_ms,
+                    request.channel.host,
                 )
             )
         # All are looked at before the first is written: a batch is refused as a whole.
@@ -158,38 +216,58 @@ class Sends:
         self._context.topics.ensure(dead_topic(group), queue_count=1)
         return retries.dead_letter(message, group, origin_topic=message.topic)
 
-    def _answer(self, header: SendRequest, results: list[PutResult]) -> Answer:
+    def _answer(self, request: Request, results: Sequence[PutResult]) -> None:
         first = results[0]
-        due_ms = first.due_ms
+        recall = None
+        if first.due_ms is not None:
+            name = self._context.broker_name
+            recall = recall_handle(first.topic, name, first.due_ms, first.unique_id)
+        command = request.command
+        if (
+            len(results) == 1
+            and command.serialization is Serialization.JSON
+            and first.unique_id.isascii()
+        ):
+            request.answer_frame(
+                encode_send_answer(
+                    command.opaque,
+                    first.message_id,
+                    first.queue_id,
+                    first.queue_offset,
+                    first.unique_id,
+                    recall,
+                )
+            )
+            return
         response = SendResponse(
             msg_id=",".join([result.message_id for result in results]),
             queue_id=first.queue_id,
             queue_offset=first.queue_offset,
             transaction_id=first.unique_id if len(results) == 1 else None,
-            recall_handle=None
-            if due_ms is None
-            else recall_handle(header.topic, self._context.broker_name, due_ms, first.unique_id),
+            recall_handle=recall,
             region=REGION,
             trace_on=True,
         )
-        return Answer(ext=response.encode())
+        request.answer(Answer(ext=response.encode()))
 
 
-def _queue_id(config: TopicConfig, queue_id: int) -> int:
-    """The queue that a send names, or any if it names none."""
+def _drop(properties: dict[str, str]) -> None:
+    for name in _NOT_TAKEN:
+        properties.pop(name, None)
+
+
+def _check_queue(config: TopicConfig, queue_id: int) -> None:
+    """A send may name one of the topic's queues, or none: then it gets any."""
     if not config.perm & Permission.WRITE:
         raise Refused(
             ResponseCode.NO_PERMISSION, f"topic {config.topic_name} may not be written to"
         )
-    if queue_id < 0:
-        return random.randrange(max(config.write_queue_nums, 1))
     count = max(config.read_queue_nums, config.write_queue_nums)
     if queue_id >= count:
         raise Refused(
             ResponseCode.INVALID_PARAMETER,
             f"topic {config.topic_name}: queue id: expected 0 to {count - 1}, found {queue_id}",
         )
-    return queue_id
 
 
 def recall_handle(topic: str, broker_name: str, due_ms: int, unique_id: str) -> str:
