@@ -3,28 +3,24 @@
 What a client sends is checked here, rule by rule, each with the code that clients know for it. The
 stored form is the same as the other protocol's, so either can read what the other wrote: tag, keys
 and the rest become the well-known properties, and a delivery time becomes `TIMER_DELIVER_MS`.
-
-Compressed bodies are stored as they are meant, not as they came: the two protocols compress
-differently and neither understands the other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dueline.message import (
     SYS_BORN_HOST_V6,
-    SYS_COMPRESSED,
     Message,
     format_host,
 )
 from dueline.messaging.filters import SQL92, TAG, Filter, filter_of
 from dueline.messaging.names import DEAD_PREFIX, RETRY_PREFIX, is_closed_to_senders
 from dueline.messaging.pop import Held
+from dueline.server.grpc.bodies import ENCODING_IDENTITY, body_of, stored_body
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
@@ -32,7 +28,6 @@ from dueline.store import Record
 
 __all__ = [
     "MessageType",
-    "body_of",
     "due_ms_of",
     "filter_from",
     "from_proto",
@@ -51,7 +46,6 @@ KEY_COUNT_MAX: Final = 128
 
 _Message: Final = message_class("Message")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_GZIP_BITS: Final = 31
 
 _RESERVED_NAMES: Final = """
     KEYS TAGS UNIQ_KEY WAIT CLUSTER MSG_REGION TRACE_ON DELAY REAL_TOPIC REAL_QID RETRY_TOPIC
@@ -101,7 +95,7 @@ def from_proto(message: Any, topic: str, *, sender: Sender) -> Message:
     if is_closed_to_senders(topic):
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {topic}: expected one that is not the broker's")
     _check_id(system.message_id)
-    body = _body(message, sender.body_size_max)
+    body = stored_body(bytes(message.body), system.body_encoding, sender.body_size_max)
     properties = _user_properties(message)
     _add_tag_and_keys(system, properties)
     if system.HasField("message_group"):
@@ -154,33 +148,6 @@ def _check_id(message_id: str) -> None:
 
 def _has_space(text: str) -> bool:
     return bool(_CONTROL.search(text)) or any(map(str.isspace, text))
-
-
-def _body(message: Any, size_max: int) -> bytes:
-    body = bytes(message.body)
-    if message.system_properties.body_encoding == ENUMS["Encoding"]["GZIP"] and body:
-        body = _unzip(body, size_max)
-    if not body:
-        raise Refused(Code.MESSAGE_BODY_EMPTY, "body: expected at least one byte, found none")
-    if len(body) > size_max:
-        raise Refused(
-            Code.MESSAGE_BODY_TOO_LARGE, f"body: expected at most {size_max} bytes, found more"
-        )
-    return body
-
-
-def _unzip(body: bytes, size_max: int) -> bytes:
-    """At most one byte more than allowed: a small body may be made to unpack to gigabytes."""
-    unpacker = zlib.decompressobj(wbits=_GZIP_BITS)
-    try:
-        plain = unpacker.decompress(body, size_max + 1)
-    except zlib.error as error:
-        raise Refused(
-            Code.MESSAGE_CORRUPTED, f"body: expected gzip as announced, found: {error}"
-        ) from error
-    if len(plain) <= size_max and not unpacker.eof:
-        raise Refused(Code.MESSAGE_CORRUPTED, "body: expected whole gzip data, found a part")
-    return plain
 
 
 def _user_properties(message: Any) -> dict[str, str]:
@@ -268,7 +235,7 @@ def plain_proto(
     # Every client computes this one alike; of the others each has its own idea.
     system.body_digest.type = ENUMS["DigestType"]["MD5"]
     system.body_digest.checksum = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
-    system.body_encoding = ENUMS["Encoding"]["IDENTITY"]
+    system.body_encoding = ENCODING_IDENTITY
     system.message_type = type_of(properties)
     set_time(system.born_timestamp, record.born_ms)
     system.born_host = _text(properties.get("__BORNHOST") or format_host(record.born_host))
@@ -289,16 +256,6 @@ def plain_proto(
         system.dead_letter_queue.topic = _text(properties["DLQ_ORIGIN_TOPIC"])
         system.dead_letter_queue.message_id = _text(properties.get("DLQ_ORIGIN_MESSAGE_ID", ""))
     return message
-
-
-def body_of(record: Record) -> bytes:
-    """The body as it is meant: remoting producers send large ones compressed with zlib."""
-    if not record.sys_flag & SYS_COMPRESSED:
-        return record.body
-    try:
-        return zlib.decompress(record.body)
-    except zlib.error:
-        return record.body  # another method, or not compressed at all: as it came
 
 
 def due_ms_of(record: Record, properties: dict[str, str]) -> int | None:

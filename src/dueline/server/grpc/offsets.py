@@ -21,6 +21,7 @@ from typing import Any, Final
 from dueline.errors import BrokerError
 from dueline.message import decode_properties
 from dueline.messaging.filters import Filter
+from dueline.server.grpc.bodies import is_heavy
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, plain_proto
 from dueline.server.grpc.parts import Parts, client_id_of
@@ -84,14 +85,15 @@ class GrpcOffsets:
             return
         yield _Pulled(status=found.status)
         for record, properties in found.messages:
-            message = plain_proto(
-                record,
-                properties,
-                topic=request.message_queue.topic,
-                due_ms=due_ms_of(record, properties),
-            )
-            yield _Pulled(message=message)
+            yield _Pulled(message=await self._proto(record, properties, request))
         yield _Pulled(next_offset=found.next_offset)
+
+    async def _proto(self, record: Record, properties: dict[str, str], request: Any) -> Any:
+        def make() -> Any:
+            topic, due_ms = request.message_queue.topic, due_ms_of(record, properties)
+            return plain_proto(record, properties, topic=topic, due_ms=due_ms)
+
+        return await self._parts.off_loop(make) if is_heavy(record) else make()
 
     async def _understand(self, request: Any, context: Any) -> _Pull:
         self._parts.messaging.group_table.find(name_of(request.group))

@@ -20,6 +20,7 @@ from dueline.messaging.filters import Filter
 from dueline.messaging.names import dead_topic, retry_topic
 from dueline.messaging.pop import Held, Holding, Received
 from dueline.messaging.retries import dead_letter
+from dueline.server.grpc.bodies import is_heavy
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, proto_of, set_time
 from dueline.server.grpc.parts import Parts, client_id_of
@@ -77,20 +78,25 @@ class Receiving:
         try:
             yield _Received(status=ok())
             for held in messages:
-                yield _Received(
-                    message=proto_of(
-                        held,
-                        topic=request.message_queue.topic,
-                        invisible_ms=wish.holding.invisible_ms,
-                        due_ms=due_ms_of(held.record, held.properties),
-                    )
-                )
+                yield _Received(message=await self._proto(held, request, wish))
             last = _Received()
             set_time(last.delivery_timestamp, self._parts.now_ms())
             yield last
         except (asyncio.CancelledError, GeneratorExit):
             self._give_back(wish, messages)
             raise
+
+    async def _proto(self, held: Held, request: Any, wish: _Wish) -> Any:
+        def make() -> Any:
+            return proto_of(
+                held,
+                topic=request.message_queue.topic,
+                invisible_ms=wish.holding.invisible_ms,
+                due_ms=due_ms_of(held.record, held.properties),
+            )
+
+        # To unpack megabytes and to sum them up takes long enough for others to notice.
+        return await self._parts.off_loop(make) if is_heavy(held.record) else make()
 
     async def _understand(self, request: Any, context: Any) -> _Wish:
         owner = client_id_of(context)
