@@ -37,7 +37,10 @@ COMMANDS: Final = {
     "stats": "show how the broker is doing",
     "config": "print every setting, its value and where that comes from",
     "log": "print the records of a store, Dueline's or RocketMQ's",
+    "import": "take over the store of an Apache RocketMQ broker",
 }
+_MODULES: Final = {"import": "importing"}
+"""Commands whose name is no name of a module."""
 
 
 class Command(Protocol):
@@ -82,4 +85,4 @@ def _parse(words: list[str]) -> argparse.Namespace:
 
 
 def _command(name: str) -> Command:
-    return cast(Command, importlib.import_module(f"dueline.commands.{name}"))
+    return cast(Command, importlib.import_module(f"dueline.commands.{_MODULES.get(name, name)}"))

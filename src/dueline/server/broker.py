@@ -27,6 +27,7 @@ from dueline.consumer_offsets import ConsumerOffsets
 from dueline.engine import Engine
 from dueline.errors import StoreClosed, Unavailable
 from dueline.flight.control import DriverReport
+from dueline.imports import check_finished
 from dueline.messaging import Messaging, MessagingOptions
 from dueline.messaging.topics import TopicOptions
 from dueline.metered import MeteredStore
@@ -85,10 +86,11 @@ class Broker:
         Raises:
             StoreLocked: another process has the folder open.
             InvalidRequest: settings that do not fit the store.
-            Unavailable: the port is taken.
+            Unavailable: the port is taken, or an import into the folder is not finished.
             OSError: the folder cannot be written.
         """
         config = self.config
+        check_finished(config.folder, self._files)
         # Bound first: ids of messages name the port, and a taken port must not cost a recovery.
         self.remoting_options = remoting_options(config)
         try:

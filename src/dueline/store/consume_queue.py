@@ -35,8 +35,9 @@ __all__ = ["UNIT_DTYPE", "UNIT_SIZE", "ConsumeQueue", "ConsumeQueues"]
 UNIT_DTYPE: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 UNIT_SIZE: Final = UNIT_DTYPE.itemsize
 FILE_UNITS_DEFAULT: Final = 300_000
+FILLER_UNIT: Final = (0).to_bytes(8, "big") + 0x7FFFFFFF.to_bytes(4, "big") + bytes(8)
 _ALLOCATE_BYTES: Final = 16 << 10
-assert UNIT_SIZE == 20
+assert UNIT_SIZE == len(FILLER_UNIT) == 20
 
 Units = npt.NDArray[Any]
 Check = tuple[int, int]  # how many units, and their CRC-32
@@ -62,11 +63,24 @@ class ConsumeQueue:
         self.end = 0
 
     def begin(self, first: int) -> None:
-        """Let a queue that never held anything begin at this offset."""
+        """Let a queue that never held anything begin at this offset.
+
+        What is before it in its file is filled as RocketMQ does, which takes a file that begins
+        with zeros for an empty one.
+
+        Raises:
+            Unavailable: the disk is full; the queue is what it was.
+        """
         assert self.end == 0, "a queue that has messages begins where it began"
+        base = self._base_of(first)
+        if first > base:
+            filler = FILLER_UNIT * (first - base)
+            file = self._file(base, create=True)
+            file.allocate(0, len(filler))
+            file.write_at(0, filler)
+            self._written.add(base)
+            self.checks[base] = (first - base, crc32(filler))
         self.start = self.end = first
-        before = first - self._base_of(first)  # zeros; a file's check covers it from its beginning
-        self.checks[first - before] = (before, crc32(bytes(before * UNIT_SIZE)))
 
     def reserve(self, count: int) -> None:
         """Make sure that `count` more units have disk space.

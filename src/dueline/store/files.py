@@ -218,9 +218,12 @@ class SharedLock:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
-        except OSError:
+        except OSError as error:
             os.close(self._fd)
-            raise
+            raise StoreLocked(
+                f"{path}: expected a file that nobody has locked, found a process that has",
+                path=str(path),
+            ) from error
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -364,12 +367,12 @@ class Files:
         return FolderLock(path)
 
     def lock_shared(self, path: Path) -> SharedLock | None:
-        """Lock an existing file against exclusive use; None if there is none, or it is in use."""
+        """Lock a file against exclusive use; None if there is none.
+
+        Raises:
+            StoreLocked: somebody has it for himself.
+        """
         try:
             return SharedLock(path)
         except FileNotFoundError:
-            return None
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EAGAIN):
-                raise
             return None

@@ -142,6 +142,12 @@ class Log(LogReader):
         self._allocated: dict[int, int] = {}
         self._patched: set[int] = set()
 
+    def skip_first_segment(self) -> None:
+        """Let a log that never held anything begin with its second segment, as if the first had
+        been deleted: then no record stands at position 0, and 0 can mean "nowhere"."""
+        if not self.bases and self.end == 0:
+            self.start = self.end = self.segment_size_bytes
+
     def place(self, sizes: npt.NDArray[np.int64]) -> tuple[Positions, int]:
         """Where records of these sizes would go, and the log's end after them; changes nothing.
 

@@ -143,3 +143,37 @@ def test_queue_that_exists_only_on_disk_is_known(tmp_path: Path) -> None:
     again.restore({}, {})
 
     assert again.names == [("a", 7)]
+
+
+@pytest.mark.parametrize("first", [0, 4, 6])
+def test_queue_may_begin_late(queue: ConsumeQueue, tmp_path: Path, first: int) -> None:
+    queue.begin(first)
+
+    assert queue.append(units_of(10, 20, 30)) == first
+    assert (queue.start, queue.end) == (first, first + 3)
+    assert read_all(queue) == [10, 20, 30]
+    assert len(queue.read(first - 1, 9)) == 0
+    if first == 6:
+        data = (tmp_path / "t" / "0" / f"{80:020d}").read_bytes()
+        assert data[:40].hex() == ("0000000000000000" + "7fffffff" + "0000000000000000") * 2
+        assert data[40:48].hex() == "000000000000000a"
+
+
+def test_queue_that_began_late_is_checked_like_any_other(tmp_path: Path) -> None:
+    queue = ConsumeQueue(Files(), tmp_path, 4)
+    queue.begin(6)
+    queue.append(units_of(10))
+    path = tmp_path / f"{80:020d}"
+    data = bytearray(path.read_bytes())
+    data[44] ^= 1
+    path.write_bytes(data)
+    repaired = []
+
+    def repair(start: int, end: int) -> Units:
+        repaired.append((start, end))
+        return units_of(0, 0, 10)
+
+    queue.repair = repair
+
+    assert read_all(queue) == [10]
+    assert repaired == [(4, 7)]

@@ -188,3 +188,17 @@ def test_lock_file_names_its_owner(files: Files, tmp_path: Path) -> None:
     lock.release()
     lock.release()
     files.lock(tmp_path / "lock").release()
+
+
+def test_shared_lock_writes_nothing_and_needs_a_file(files: Files, tmp_path: Path) -> None:
+    assert files.lock_shared(tmp_path / "lock") is None
+    (tmp_path / "lock").write_text("theirs")
+
+    locks = [files.lock_shared(tmp_path / "lock") for _ in range(2)]
+
+    assert all(lock is not None for lock in locks)
+    assert (tmp_path / "lock").read_text() == "theirs"
+    for lock in locks:
+        assert lock is not None
+        lock.release()
+        lock.release()

@@ -190,3 +190,17 @@ def test_log_knows_its_segments_again(log: Log, tmp_path: Path) -> None:
     assert again.bases == [0, SEGMENT]
     assert (again.start, again.end) == (0, 0), "recovery finds the end"
     assert again.stats() == {"start": 0, "end": 0, "segment_count": 2}
+
+
+def test_new_log_may_begin_with_its_second_segment(tmp_path: Path) -> None:
+    log = Log(Files(), tmp_path, 4096)
+
+    log.skip_first_segment()
+
+    positions, end = log.place(np.array([100, 100]))
+    assert positions.tolist() == [4096, 4196]
+    log.reserve(end)
+    log.append(positions, np.array([100, 100]), bytes(200))
+    log.skip_first_segment()
+    assert (log.start, log.end) == (4096, 4296)
+    assert Log(Files(), tmp_path, 4096).start == 4096
