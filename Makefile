@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test check unit soak coverage format bench bench-pipeline bench-remoting bench-grpc demo serve clean-venv
+.PHONY: help setup test check unit soak fuzz coverage format bench bench-pipeline bench-remoting bench-grpc demo serve clean-venv
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ unit: $(READY) ## the fast tests: no processes, no Spark
 
 soak: $(READY) ## the long campaigns of the random tests
 	@DUELINE_SOAK=1 $(BIN)/python -m pytest --timeout=0 $(ARGS)
+
+fuzz: $(READY) ## fuzz the decoders for three minutes (ARGS="--seconds 600"); Linux only
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group fuzz
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 coverage: $(READY) ## all tests, with branch coverage
 	@$(BIN)/coverage run -m pytest $(ARGS)

@@ -22,6 +22,7 @@ from dueline.server.remoting.admin import Admin
 from dueline.server.remoting.assignment import Assignments
 from dueline.server.remoting.consume import SendBacks
 from dueline.server.remoting.context import Addresses, Context
+from dueline.server.remoting.descriptors import fitted
 from dueline.server.remoting.group import GroupMembers
 from dueline.server.remoting.hub import Hub
 from dueline.server.remoting.limits import Limits
@@ -75,6 +76,10 @@ class RemotingService:
         self._messaging = messaging
         self._pop = pop
         self._options = options or RemotingOptions()
+        ports = (self._options.name_server, self._options.broker)
+        self.limits: Final = fitted(
+            self._options.limits, port_count=sum(port is not None for port in ports)
+        )
         self._on_failure = on_failure
         self._threads = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="remoting")
         self._ready = threading.Event()
@@ -151,7 +156,7 @@ class RemotingService:
         return tasks
 
     def _hub(self, name: str, runtime: Runtime) -> Hub:
-        made = Hub(name, runtime, self._options.limits)
+        made = Hub(name, runtime, self.limits)
         self.hubs.append(made)
         return made
 
