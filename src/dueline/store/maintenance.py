@@ -160,6 +160,8 @@ class Maintainer:
             "commit_position": draft.commit_position,
             "commit_end": draft.commit_end,
             "levels": draft.levels,
+            "queues": draft.queues,
+            "index_ms": draft.index_ms,
         }
         states.save(core.files, states_path(core.path), known)
         checkpoints.save(core.files, checkpoint_path(core.path), final)

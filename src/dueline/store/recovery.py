@@ -66,6 +66,8 @@ class _Recovery:
         self._rebuilt: list[str] = []
         self._cut_bytes = 0
         self._queue_offsets: list[Int64s] = []  # as the commit log's records have them
+        self._queue_ranges: dict[str, dict[str, list[int]]] = {}  # as the states have them
+        self._index_ms = 0
         self._whole_ends = (0, 0)  # delay log, commit log: nothing before it can be torn
 
     def run(self) -> tuple[Report, Checkpoint]:
@@ -167,6 +169,8 @@ class _Recovery:
             core.timeline.states = states
             if not core.levels_history:
                 core.levels_history = [(int(at), str(text)) for at, text in meta["levels"]]
+            self._index_ms = int(meta.get("index_ms", 0))
+            self._queue_ranges = meta.get("queues", {})
             delay_end, commit_end = self._whole_ends
             self._whole_ends = (
                 max(delay_end, int(meta["delay_position"])),
@@ -383,7 +387,11 @@ class _Recovery:
         known = (rows.visible_ms <= start.index_ms) & (rows.position < start.commit_end)
         rows = rows.take(np.flatnonzero(~known))
         ordinary = rows.visible_ms[rows.origin < 0]
-        floor_ms = max(int(ordinary.max(initial=0)), self._shown_ms(rows), start.index_ms)
+        index_ms = start.index_ms
+        if not start.queues:
+            index_ms = max(index_ms, self._index_ms)
+            self._find_last_ends()
+        floor_ms = max(int(ordinary.max(initial=0)), self._shown_ms(rows), index_ms)
         core.clock.raise_floor(floor_ms)
         if not start.queues:
             self._find_first_offsets(rows, floor_ms)
@@ -413,6 +421,15 @@ class _Recovery:
             real &= (rows.size[at] == units["size"]) & (rows.queue[at] == number)
             latest = max(latest, int(rows.visible_ms[at[real]].max(initial=0)))
         return latest
+
+    def _find_last_ends(self) -> None:
+        """Without a checkpoint, a queue ends where it did when the states were saved. Of a queue
+        whose records were all deleted since, nothing else tells that its offsets are used up."""
+        used_up = {
+            topic: {queue_id: [end, end] for queue_id, (_, end) in queues.items()}
+            for topic, queues in self._queue_ranges.items()
+        }
+        self._core.queues.restore(used_up, {})
 
     def _find_first_offsets(self, rows: GateRows, floor_ms: int) -> None:
         """Without a checkpoint, a queue begins where its first records say: what came before them

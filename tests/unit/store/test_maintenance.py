@@ -223,6 +223,25 @@ def test_compacted_store_is_rebuilt_without_its_snapshots(store: Store, wall: Wa
         assert [message.seq for message in again.find_delayed("survivor")] == [50]
 
 
+def test_offsets_of_an_emptied_queue_are_not_given_out_again(store: Store, wall: Wall) -> None:
+    """Nothing in the logs tells of them: all that stood in the queue is deleted."""
+    store.put(ordinary(b"once", "rare"))
+    fill(store, 0, 40)
+    store.checkpoint()
+    wall.advance(KEPT_MS + 1)
+    fill(store, 40, 20)
+    store.checkpoint()
+    assert store.retain().commit_segments > 0
+    assert store.offset_range("rare", 0) == (1, 1)
+    store.close()
+    for name in ("checkpoint.json", "checkpoint.json.mirror"):
+        (store.path / name).unlink()
+
+    with open_store(store.path, wall, OPTIONS) as again:
+        assert again.offset_range("rare", 0) == (1, 1)
+        assert again.put(ordinary(b"again", "rare")).queue_offset == 1
+
+
 def test_crowded_segment_is_not_compacted(store: Store, wall: Wall) -> None:
     store.put_all([delayed(1000 if number % 2 else 90_000, bytes(200)) for number in range(80)])
     store.checkpoint()
