@@ -44,7 +44,7 @@ class Live:
 
 @contextmanager
 def live_broker(folder: Path) -> Iterator[Live]:
-    words = (*PORTS, "--set", "grpc.invisible_min=500ms")
+    words = (*PORTS, "--set", "grpc.invisible_min=500ms", "--set", f"store.levels={LEVELS}")
     with served(folder, *words) as running:
         endpoint = _address(running, "5.x clients")
         server = Server(

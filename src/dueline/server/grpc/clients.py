@@ -34,6 +34,7 @@ class Client:
     group: str = ""
     topics: frozenset[str] = frozenset()
     """What a producer publishes to."""
+    namespace: str = ""
     streams: list[Stream] = field(default_factory=list)
     seen_ms: int = 0
 

@@ -35,6 +35,7 @@ __all__ = [
     "plain_proto",
     "proto_of",
     "set_time",
+    "shown_name",
     "type_of",
 ]
 
@@ -76,10 +77,22 @@ class Sender:
 
 
 def name_of(resource: Any) -> str:
-    """A topic's or group's full name; a namespace stands before it."""
-    if resource.resource_namespace:
-        return f"{resource.resource_namespace}%{resource.name}"
-    return str(resource.name)
+    """A topic's or group's full name; a namespace stands before it, as 4.x clients write it.
+
+    Behind `%RETRY%` and `%DLQ%`, so that these are still known as what they are; and once, however
+    often a client puts it there.
+    """
+    name, namespace = str(resource.name), resource.resource_namespace
+    if not namespace:
+        return name
+    kind = next((each for each in (RETRY_PREFIX, DEAD_PREFIX) if name.startswith(each)), "")
+    own = name.removeprefix(kind).removeprefix(f"{namespace}%")
+    return f"{kind}{namespace}%{own}"
+
+
+def shown_name(name: str, namespace: str) -> str:
+    """A full name as a client of this namespace knows it."""
+    return name.removeprefix(f"{namespace}%") if namespace else name
 
 
 # Towards the store
@@ -253,7 +266,8 @@ def plain_proto(
     if "TRACE_CONTEXT" in properties:
         system.trace_context = _text(properties["TRACE_CONTEXT"])
     if "DLQ_ORIGIN_TOPIC" in properties:
-        system.dead_letter_queue.topic = _text(properties["DLQ_ORIGIN_TOPIC"])
+        origin = shown_name(properties["DLQ_ORIGIN_TOPIC"], topic.resource_namespace)
+        system.dead_letter_queue.topic = _text(origin)
         system.dead_letter_queue.message_id = _text(properties.get("DLQ_ORIGIN_MESSAGE_ID", ""))
     return message
 
@@ -283,11 +297,6 @@ def set_time(field: Any, milliseconds: int) -> None:
     """Set a `Timestamp` or a `Duration`."""
     field.seconds, rest = divmod(milliseconds, 1_000)
     field.nanos = rest * 1_000_000
-
-
-def is_internal_topic(topic: str) -> bool:
-    """Does the broker make this topic for a group?"""
-    return topic.startswith((RETRY_PREFIX, DEAD_PREFIX))
 
 
 def _text(value: str) -> str:

@@ -74,8 +74,9 @@ class Telemetry:
         client.client_type = settings.client_type
         client.seen_ms = self._parts.now_ms()
         if settings.HasField("publishing"):
-            topics = [name_of(each) for each in settings.publishing.topics[:_PUBLISHED_COUNT_MAX]]
-            client.topics = client.topics | frozenset(topics)
+            topics = settings.publishing.topics[:_PUBLISHED_COUNT_MAX]
+            client.topics = client.topics | frozenset(map(name_of, topics))
+            client.namespace = topics[0].resource_namespace if topics else client.namespace
         if settings.HasField("subscription"):
             client.group = name_of(settings.subscription.group)
 

@@ -17,7 +17,7 @@ from dueline.messaging.pop_lane import NEVER_MS
 from dueline.messaging.transactions import Half
 from dueline.server.grpc.clients import Client
 from dueline.server.grpc.codes import Code, Refused, ok
-from dueline.server.grpc.convert import plain_proto
+from dueline.server.grpc.convert import plain_proto, shown_name
 from dueline.server.grpc.parts import Parts
 from dueline.server.grpc.routes import topic_of
 from dueline.server.grpc.schema import ENUMS
@@ -115,9 +115,10 @@ class GrpcTransactions:
         question = command.recover_orphaned_transaction_command
         question.transaction_id = transactions.offset_id(half)
         properties = decode_properties(record.properties)
-        question.message.CopyFrom(
-            plain_proto(record, properties, topic=_Resource(name=half.topic), due_ms=None)
+        topic = _Resource(
+            resource_namespace=client.namespace, name=shown_name(half.topic, client.namespace)
         )
+        question.message.CopyFrom(plain_proto(record, properties, topic=topic, due_ms=None))
         transactions.asked(half, now_ms, is_heard=True)
         return await _write(client, command)
 

@@ -18,6 +18,9 @@ final class Consumer {
     static void consume(Options options) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(options.text("group"));
         consumer.setNamesrvAddr(options.text("namesrv"));
+        if (options.has("namespace")) {
+            consumer.setNamespace(options.text("namespace"));
+        }
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(options.text("topic"), options.text("expression", "*"));
         consumer.setMaxReconsumeTimes(options.number("max-reconsume", -1));

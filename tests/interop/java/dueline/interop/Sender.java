@@ -19,6 +19,10 @@ final class Sender {
         DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop_producer"));
         producer.setNamesrvAddr(options.text("namesrv"));
         producer.setSendMsgTimeout(10_000);
+        if (options.has("namespace")) {
+            producer.setNamespace(options.text("namespace"));
+        }
+        Release.configure(producer, options);
         producer.start();
         int count = options.number("count", 1);
         List<Message> messages = new ArrayList<>();

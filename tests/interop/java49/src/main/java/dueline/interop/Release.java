@@ -17,6 +17,12 @@ final class Release {
         }
     }
 
+    static void configure(DefaultMQProducer producer, Options options) {
+        if (options.has("compress")) {
+            throw new IllegalArgumentException("this client compresses with zlib only");
+        }
+    }
+
     static void broadcast(DefaultMQPushConsumer consumer) {
         consumer.setMessageModel(MessageModel.BROADCASTING);
     }

@@ -3,6 +3,7 @@ package dueline.interop;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.compression.CompressionType;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
@@ -20,6 +21,12 @@ final class Release {
         }
         if (options.has("deliver-ms")) {
             message.setDeliverTimeMs(options.longNumber("deliver-ms"));
+        }
+    }
+
+    static void configure(DefaultMQProducer producer, Options options) {
+        if (options.has("compress")) {
+            producer.setCompressType(CompressionType.valueOf(options.text("compress")));
         }
     }
 
