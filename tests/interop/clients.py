@@ -23,6 +23,8 @@ _JAVA = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Drocketmq.client.logLevel=WARN",
+    # A client that found nobody in its group looks again after 20 seconds; a test need not wait.
+    "-Drocketmq.client.rebalance.waitInterval=1000",
 )
 
 
