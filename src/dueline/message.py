@@ -62,6 +62,7 @@ DELAY_LOG_MARK: Final = 1 << 62
 HOST_UNKNOWN: Final = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
 
 _TOPIC_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+_SHORT_TAG_SIZE: Final = 64
 _NAME_VALUE: Final = "\x01"
 _SEPARATOR: Final = "\x02"
 
@@ -158,7 +159,6 @@ def new_message(  # noqa: PLR0913 - as many fields as a message has
     return message
 
 
-@lru_cache(maxsize=65_536)  # of good names only: an exception is not cached
 def key_words(text: str) -> list[str]:
     """The keys in the property KEYS: words between spaces.
 
@@ -256,7 +256,14 @@ def string_hash(text: str) -> int:
 def tags_code(properties: Mapping[str, str]) -> int:
     """What a consume queue keeps of the tag: its hash, or 0 without a tag."""
     tag = properties.get("TAGS")
-    return string_hash(tag) if tag else 0
+    if not tag:
+        return 0
+    return _short_hash(tag) if len(tag) <= _SHORT_TAG_SIZE else string_hash(tag)
+
+
+@lru_cache(maxsize=4_096)  # a broker sees few tags, and each of them often
+def _short_hash(tag: str) -> int:
+    return string_hash(tag)
 
 
 def pack_host(address: str, port: int) -> bytes:

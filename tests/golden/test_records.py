@@ -11,7 +11,7 @@ from dueline.message import Message, UniqueIds, decode_properties, pack_host, ta
 from dueline.schedule import DEFAULT_LEVELS, DelayLevels
 from dueline.store import kernels, properties, restore
 from dueline.store import record as records
-from dueline.store.draft import Rules, prepare
+from dueline.store.draft import Rules, encode_all, prepare
 from dueline.store.files import Files
 from dueline.store.log import LogReader
 from dueline.store.record import MARK_DELAYED, MARK_PRESENT
@@ -151,12 +151,13 @@ def test_our_record_has_rocketmqs_layout(golden: dict[str, object]) -> None:
     ids = UniqueIds(host=HOST, start_ms=0)
     draft = prepare(message, now_ms=there["store_ms"], rules=RULES, ids=ids)
 
-    data = draft.encode(
-        position=position,
-        queue_offset=there["queue_offset"],
+    data = encode_all(
+        [draft],
+        positions=[position],
+        queue_offsets=[there["queue_offset"]],
+        marks=[0],
         store_ms=there["store_ms"],
         store_host=HOST,
-        mark=0,
     )
 
     ours = parse(data)
@@ -181,12 +182,13 @@ def test_our_delayed_record_looks_as_in_rocketmq() -> None:
     ids = UniqueIds(host=HOST, start_ms=0)
     draft = prepare(message, now_ms=there["store_ms"], rules=RULES, ids=ids)
 
-    data = draft.encode(
-        position=there["position"],
-        queue_offset=there["queue_offset"],
+    data = encode_all(
+        [draft],
+        positions=[there["position"]],
+        queue_offsets=[there["queue_offset"]],
+        marks=[MARK_DELAYED | 5],
         store_ms=there["store_ms"],
         store_host=HOST,
-        mark=MARK_DELAYED | 5,
     )
 
     ours = parse(data)

@@ -188,6 +188,20 @@ class Core:
             self.check_open()
             raise
 
+    def reserve_units(self, number: int, count: int) -> int:
+        """The offset of a queue's next row; there is disk space for `count` of them then.
+
+        Raises:
+            Unavailable, StoreClosed: as `reserve`.
+        """
+        queue = self.queues.by_number(number)
+        try:
+            queue.reserve(count)
+        except OSError as error:
+            self.fail(error)
+            self.check_open()
+        return queue.end
+
     def append(
         self,
         log: Log,
@@ -270,6 +284,10 @@ class Core:
 
     def note_segments(self, positions: Int64s, first_seq: int) -> None:
         """Remember which acceptance numbers stand in which delay segment."""
+        base = self.delay.base_of(int(positions[0]))
+        if self.delay.base_of(int(positions[-1])) == base:
+            self.segments.setdefault(base, [first_seq, first_seq])[1] = first_seq + len(positions)
+            return
         bases = positions - positions % self.delay.segment_size_bytes
         found, starts, counts = np.unique(bases, return_index=True, return_counts=True)
         for base, start, count in zip(

@@ -1,7 +1,9 @@
 """A single message on its way into a log: all that can be done before the lock is taken.
 
 `prepare` validates, decides where the message goes and encodes its variable parts. Under the lock
-only `Draft.encode` is left: one `struct.pack` and one join.
+only `encode_all` is left: one `struct.pack` for each record, and one join. Both run once for every
+message that comes by itself, so they are written for speed: what is usual is tested with one
+condition, and functions that say what is wrong are called when something is.
 
     ordinary         commit log, its own topic and queue
     half message     commit log, the half topic (TRAN_MSG; not delayed until it is committed)
@@ -14,6 +16,7 @@ Delayed and half messages keep their real topic and queue in REAL_TOPIC and REAL
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -22,6 +25,7 @@ from dueline.errors import InvalidRequest
 from dueline.message import (
     HALF_TOPIC,
     LEVEL_TOPIC,
+    QUEUE_ID_MAX,
     SYS_BORN_HOST_V6,
     SYS_COMMIT,
     SYS_STORE_HOST_V6,
@@ -29,6 +33,7 @@ from dueline.message import (
     TIMER_TOPIC,
     Message,
     UniqueIds,
+    check_topic,
     encode_properties,
     key_words,
     tags_code,
@@ -46,12 +51,10 @@ from dueline.store.record import (
     tail_check,
 )
 
-__all__ = ["Draft", "Rules", "prepare"]
+__all__ = ["Draft", "Rules", "encode_all", "prepare"]
 
-_FIRST: Final = struct.Struct(">IIIiiqqiq")
-_MIDDLE: Final = struct.Struct(">q")
-_LAST: Final = struct.Struct(">iQI")
 _TIMER_NAMES: Final = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+_SPECIAL_NAMES: Final = frozenset({"DELAY", "TRAN_MSG", *_TIMER_NAMES})
 _MASK32: Final = 0xFFFFFFFF
 _INT32_MAX: Final = 2**31 - 1
 
@@ -65,7 +68,8 @@ class Rules:
     body_size_max: int
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: it is made for every single put, and private
+# Not frozen, and with plain arguments: one is made for every single put.
+@dataclass(slots=True)
 class Draft:
     """A validated message with its variable parts encoded; topic and queue are the real ones."""
 
@@ -81,58 +85,73 @@ class Draft:
     key_hashes: tuple[int, ...]
     crc: int
     tail: bytes
+    size_without_host: int
+    """Of the record, but for the store's host."""
 
     def size_bytes(self, store_host: bytes) -> int:
-        message = self.message
-        fixed = HEADER_SIZE - 16 + len(message.born_host) + len(store_host)
-        return fixed + len(message.body) + len(self.tail)
+        return self.size_without_host + len(store_host)
 
-    def encode(
-        self, *, position: int, queue_offset: int, store_ms: int, store_host: bytes, mark: int
-    ) -> bytes:
-        """The complete record; `mark` has flags and number, its check is made here."""
-        message = self.message
-        size = self.size_bytes(store_host)
-        flags = self.sys_flag | (SYS_STORE_HOST_V6 if len(store_host) > 8 else 0)
-        mark |= MARK_PRESENT
-        words = (
-            size
-            ^ MAGIC
-            ^ self.crc
-            ^ (self.log_queue_id & _MASK32)
-            ^ (message.flag & _MASK32)
-            ^ (flags & _MASK32)
-            ^ message.born_ms
-            ^ host_words(message.born_host)
-            ^ store_ms
-            ^ host_words(store_host)
-            ^ (message.reconsume_times & _MASK32)
-            ^ mark
-            ^ len(message.body)
-        )
-        mark |= (fold(words) ^ tail_check(self.tail)) << MARK_CHECK_SHIFT
-        first = _FIRST.pack(
-            size,
-            MAGIC,
-            self.crc,
-            self.log_queue_id,
-            message.flag,
-            queue_offset,
-            position,
-            flags,
+    @property
+    def is_indexed(self) -> bool:
+        """Do consumers get to see it? Not while its transaction is open, nor if it was undone."""
+        return self.sys_flag & SYS_TRANSACTION_MASK in (0, SYS_COMMIT)
+
+
+def encode_all(  # noqa: PLR0913 - what a record's place in a log decides
+    drafts: Sequence[Draft],
+    *,
+    positions: Iterable[int],
+    queue_offsets: Iterable[int],
+    marks: Iterable[int],
+    store_ms: int,
+    store_host: bytes,
+) -> bytes:
+    """Complete records, one after the other; marks have flags and number, their check is made here.
+
+    There may be more positions than drafts.
+    """
+    host_size = len(store_host)
+    host_flag = SYS_STORE_HOST_V6 if host_size > 8 else 0
+    same = MAGIC ^ store_ms ^ host_words(store_host) ^ MARK_PRESENT
+    parts: list[bytes] = []
+    rows = zip(drafts, positions, queue_offsets, marks, strict=False)
+    for draft, position, queue_offset, number in rows:
+        message, tail, crc, queue_id = draft.message, draft.tail, draft.crc, draft.log_queue_id
+        body, born_host, born_ms, flag = (
+            message.body,
+            message.born_host,
             message.born_ms,
+            message.flag,
         )
-        return b"".join(
-            (
-                first,
-                message.born_host,
-                _MIDDLE.pack(store_ms),
-                store_host,
-                _LAST.pack(message.reconsume_times, mark, len(message.body)),
-                message.body,
-                self.tail,
-            )
+        size = draft.size_without_host + host_size
+        sys_flag = draft.sys_flag | host_flag
+        times = message.reconsume_times
+        words = (
+            same
+            ^ size
+            ^ crc
+            ^ queue_id
+            ^ (flag & _MASK32)
+            ^ sys_flag
+            ^ born_ms
+            ^ host_words(born_host)
+            ^ times
+            ^ number
+            ^ len(body)
         )
+        mark = number | MARK_PRESENT | (fold(words) ^ tail_check(tail)) << MARK_CHECK_SHIFT
+        head = _layout(len(born_host), host_size).pack(
+            *(size, MAGIC, crc, queue_id, flag, queue_offset, position, sys_flag, born_ms),
+            *(born_host, store_ms, store_host, times, mark, len(body)),
+        )
+        parts += (head, body, tail)
+    return b"".join(parts)
+
+
+@lru_cache
+def _layout(born_size: int, store_size: int) -> struct.Struct:
+    """A record's fixed fields, for hosts of these sizes."""
+    return struct.Struct(f">IIIiiqqiq{born_size}sq{store_size}siQI")
 
 
 def prepare(
@@ -146,53 +165,77 @@ def prepare(
     Raises:
         InvalidRequest, LimitExceeded: the message cannot be stored; nothing was changed.
     """
-    message.check(body_size_max=rules.body_size_max)
-    _check_numbers(message)
-    properties = dict(message.properties)
+    body, topic, queue_id = message.body, message.topic, message.queue_id
+    if not _is_plain(message, rules):
+        message.check(body_size_max=rules.body_size_max)
+        _check_numbers(message)
+    sized = sized_topic(topic)
+    properties = message.properties
     unique_id = properties.get("UNIQ_KEY")
     if not unique_id:
-        unique_id = properties["UNIQ_KEY"] = ids.next()
+        unique_id = ids.next()
+        properties = {**properties, "UNIQ_KEY": unique_id}
     flags = message.sys_flag & ~(SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
     if len(message.born_host) > 8:
         flags |= SYS_BORN_HOST_V6
-    log_topic, log_queue_id = message.topic, message.queue_id
-    if due is not None:
-        log_topic, log_queue_id = _delayed(properties, due)
-    elif _is_half(message):
-        log_topic, log_queue_id = HALF_TOPIC, 0
-        flags &= ~SYS_TRANSACTION_MASK
-    elif message.sys_flag & SYS_TRANSACTION_MASK in (0, SYS_COMMIT):
-        due = due_of(
-            properties, now_ms=now_ms, levels=rules.levels, delay_max_ms=rules.delay_max_ms
-        )
+    log_topic, log_queue_id = topic, queue_id
+    if due is not None or not _SPECIAL_NAMES.isdisjoint(properties):
+        properties = dict(properties)
+        if due is None and _is_half(message):
+            log_topic, log_queue_id = HALF_TOPIC, 0
+            flags &= ~SYS_TRANSACTION_MASK
+        elif due is None and message.sys_flag & SYS_TRANSACTION_MASK in (0, SYS_COMMIT):
+            due = due_of(
+                properties, now_ms=now_ms, levels=rules.levels, delay_max_ms=rules.delay_max_ms
+            )
         if due is not None:
             log_topic, log_queue_id = _delayed(properties, due)
-    if log_topic != message.topic:
-        properties["REAL_TOPIC"] = message.topic
-        properties["REAL_QID"] = str(message.queue_id)
+        if log_topic != topic:
+            properties["REAL_TOPIC"] = topic
+            properties["REAL_QID"] = str(queue_id)
+            sized = sized_topic(log_topic)
     text = encode_properties(properties)
-    tail = b"".join((sized_topic(log_topic), len(text).to_bytes(2, "big"), text))
+    tail = b"".join((sized, len(text).to_bytes(2, "big"), text))
     keys = properties.get("KEYS")
     names = (unique_id, *key_words(keys)) if keys else (unique_id,)
     return Draft(
-        message=message,
-        topic=message.topic,
-        queue_id=message.queue_id,
-        log_topic=log_topic,
-        log_queue_id=log_queue_id,
-        due=due,
-        sys_flag=flags,
-        unique_id=unique_id,
-        tags_code=tags_code(properties),
-        key_hashes=tuple([key_hash(name) for name in names]),
-        crc=body_crc(message.body),
-        tail=tail,
+        message,
+        topic,
+        queue_id,
+        log_topic,
+        log_queue_id,
+        due,
+        flags,
+        unique_id,
+        tags_code(properties),
+        tuple([key_hash(name) for name in names]),
+        body_crc(body),
+        tail,
+        HEADER_SIZE - 16 + len(message.born_host) + len(body) + len(tail),
+    )
+
+
+def _is_plain(message: Message, rules: Rules) -> bool:
+    """Is everything but the topic and the properties as it may be?"""
+    return (
+        0 <= message.queue_id <= QUEUE_ID_MAX
+        and len(message.body) <= rules.body_size_max
+        and len(message.born_host) in (8, 20)
+        and 0 <= message.born_ms < 1 << 62
+        and -_INT32_MAX <= message.flag <= _INT32_MAX
+        and 0 <= message.sys_flag <= _INT32_MAX
+        and 0 <= message.reconsume_times <= _INT32_MAX
     )
 
 
 @lru_cache(maxsize=65_536)
 def sized_topic(topic: str) -> bytes:
-    """A checked topic as a record keeps it, with its size in front."""
+    """A topic as a record keeps it, with its size in front.
+
+    Raises:
+        InvalidRequest: no topic can have this name.
+    """
+    check_topic(topic)
     data = topic.encode("ascii")
     return bytes((len(data),)) + data
 

@@ -19,17 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from dueline.errors import BrokerError
-from dueline.message import (
-    DELAY_LOG_MARK,
-    SYS_COMMIT,
-    SYS_TRANSACTION_MASK,
-    Message,
-    message_id,
-)
-from dueline.store import bulk, control, kernels
+from dueline.message import DELAY_LOG_MARK, Message, message_id
+from dueline.store import bulk, control, kernels, singles
 from dueline.store.control import Control
 from dueline.store.core import Core
-from dueline.store.draft import Draft, prepare
+from dueline.store.draft import Draft, encode_all, prepare
 from dueline.store.kernels import Int64s
 from dueline.store.record import MARK_DELAYED, MARK_GROUP
 from dueline.store.run import Units
@@ -156,89 +150,69 @@ class Putter:
         core.check_open()
         now_ms = core.clock.now_ms()
         answers: list[Any] = [None] * len(messages)
-        ordinary: list[tuple[int, Draft]] = []
-        delayed: list[tuple[int, Draft]] = []
+        ordinary: list[Draft] = []
+        delayed: list[Draft] = []
+        ordinary_numbers: list[int] = []
+        delayed_numbers: list[int] = []
+        rules, ids, host = core.rules, core.ids, core.store_host
         for number, message in enumerate(messages):
             try:
-                draft = prepare(message, now_ms=now_ms, rules=core.rules, ids=core.ids)
-                size = draft.size_bytes(core.store_host)
-                core.check_size(size, is_delayed=draft.due is not None)
+                draft = prepare(message, now_ms=now_ms, rules=rules, ids=ids)
+                is_delayed = draft.due is not None
+                core.check_size(draft.size_bytes(host), is_delayed=is_delayed)
             except BrokerError as error:
                 answers[number] = error
                 continue
-            (ordinary if draft.due is None else delayed).append((number, draft))
-        for drafts, write in ((ordinary, self._put_ordinary), (delayed, self._put_delayed)):
+            (delayed if is_delayed else ordinary).append(draft)
+            (delayed_numbers if is_delayed else ordinary_numbers).append(number)
+        for drafts, numbers, write in (
+            (ordinary, ordinary_numbers, self._put_ordinary),
+            (delayed, delayed_numbers, self._put_delayed),
+        ):
             if not drafts:
                 continue
+            results: Sequence[PutResult | BrokerError]
             try:
-                results = write([draft for _, draft in drafts])
+                results = write(drafts)
             except BrokerError as error:
                 if core.is_failed:
                     raise
-                results = [error] * len(drafts)  # type: ignore[list-item]
-            for (number, _), result in zip(drafts, results, strict=True):
+                results = [error] * len(drafts)
+            for number, result in zip(numbers, results, strict=True):
                 answers[number] = result
         return answers
 
     def _put_ordinary(self, drafts: list[Draft]) -> list[PutResult]:
         core = self._core
         host = core.store_host
-        sizes = np.array([draft.size_bytes(host) for draft in drafts], dtype=np.int64)
+        sizes = [draft.size_bytes(host) for draft in drafts]
         with core.commit_lock:
             core.check_open()
-            positions, end = core.commit.place(sizes)
+            places, end = singles.place(core.commit, sizes)
             core.reserve(core.commit, end)
             with core.lock:
                 store_ms = core.clock.now_ms()
                 core.open_gate(store_ms)
-                indexed = np.array([_is_indexed(draft) for draft in drafts], dtype=np.bool_)
-                numbers = np.array(
-                    [
-                        core.queues.number_of(draft.log_topic, draft.log_queue_id)
-                        for draft in drafts
-                    ],
-                    dtype=np.int64,
-                )
-                offsets = np.zeros(len(drafts), dtype=np.int64)
-                offsets[indexed] = core.next_offsets(numbers[indexed])
+                rows = singles.queue_rows(core, drafts)
+                offsets = singles.take_offsets(core, rows, len(drafts))
                 core.in_flight_ms = store_ms
             try:
-                places, queue_offsets = positions.tolist(), offsets.tolist()
-                data = b"".join(
-                    [
-                        draft.encode(
-                            position=place,
-                            queue_offset=offset,
-                            store_ms=store_ms,
-                            store_host=host,
-                            mark=draft.message.prepared_position,
-                        )
-                        for draft, place, offset in zip(drafts, places, queue_offsets, strict=True)
-                    ]
+                data = encode_all(
+                    drafts,
+                    positions=places,
+                    queue_offsets=offsets,
+                    marks=[draft.message.prepared_position for draft in drafts],
+                    store_ms=store_ms,
+                    store_host=host,
                 )
-                core.append(core.commit, positions, sizes, data)
+                singles.append(core, core.commit, places, sizes, data)
                 with core.lock, core.closing_on_failure():
-                    core.queues.append(
-                        numbers[indexed],
-                        positions[indexed],
-                        sizes[indexed].astype(np.int32),
-                        np.array([draft.tags_code for draft in drafts], dtype=np.int64)[indexed],
-                    )
-                    core.commit_keys.add(*_key_rows(drafts, places), position_end=core.commit.end)
-                    core.notify(np.unique(numbers[indexed]).tolist())
+                    singles.index(core, rows, drafts, places, sizes)
             finally:
                 core.in_flight_ms = None
         return [
-            PutResult(
-                topic=draft.topic,
-                queue_id=draft.queue_id,
-                queue_offset=offset,
-                position=place,
-                store_ms=store_ms,
-                unique_id=draft.unique_id,
-                store_host=host,
-            )
-            for draft, place, offset in zip(drafts, places, queue_offsets, strict=True)
+            PutResult(draft.topic, draft.queue_id, offset, place, store_ms, host, draft.unique_id)
+            for draft, place, offset in zip(drafts, places, offsets, strict=True)
         ]
 
     def _put_delayed(
@@ -249,63 +223,53 @@ class Putter:
         host = core.store_host
         sizes = [draft.size_bytes(host) for draft in drafts]
         flags = MARK_DELAYED if replaced is None else MARK_DELAYED | MARK_GROUP
+        count = len(drafts)
         with core.delay_lock:
             core.check_open()
             all_sizes = sizes if replaced is None else [*sizes, control.encoded_size(len(replaced))]
-            placed_sizes = np.array(all_sizes, dtype=np.int64)
-            positions, end = core.delay.place(placed_sizes)
+            places, end = singles.place(core.delay, all_sizes)
             core.reserve(core.delay, end)
             store_ms = core.clock.now_ms()
             first_seq = core.next_seq
             offsets = [self._next_delay_offset(draft) for draft in drafts]
-            places = positions.tolist()
-            data = b"".join(
-                [
-                    draft.encode(
-                        position=place,
-                        queue_offset=offset,
-                        store_ms=store_ms,
-                        store_host=host,
-                        mark=flags | seq,
-                    )
-                    for seq, (draft, place, offset) in enumerate(
-                        zip(drafts, places, offsets, strict=False), start=first_seq
-                    )
-                ]
+            data = encode_all(
+                drafts,
+                positions=places,
+                queue_offsets=offsets,
+                marks=[flags | seq for seq in range(first_seq, first_seq + count)],
+                store_ms=store_ms,
+                store_host=host,
             )
             if replaced is not None:
-                last = Control(
-                    kind=control.END, start=places[0], count=len(drafts), numbers=replaced
-                )
+                last = Control(kind=control.END, start=places[0], count=count, numbers=replaced)
                 data += control.encode(last, position=places[-1], store_ms=store_ms)
-            core.append(core.delay, positions, placed_sizes, data)
-            core.next_seq += len(drafts)
+            singles.append(core, core.delay, places, all_sizes, data)
+            core.next_seq += count
             dues = [self._due_ms(draft, store_ms) for draft in drafts]
-            self._index_delayed(drafts, dues, positions[: len(drafts)], first_seq)
+            self._index_delayed(drafts, dues, places[:count], sizes, first_seq)
         return [
             PutResult(
-                topic=draft.topic,
-                queue_id=draft.queue_id,
-                queue_offset=offset,
-                position=place,
-                store_ms=store_ms,
-                unique_id=draft.unique_id,
-                store_host=host,
+                *(draft.topic, draft.queue_id, offset, place, store_ms, host, draft.unique_id),
                 due_ms=due,
-                seq=first_seq + number,
+                seq=seq,
             )
-            for number, (draft, place, offset, due) in enumerate(
-                zip(drafts, places, offsets, dues, strict=False)
+            for seq, (draft, place, offset, due) in enumerate(
+                zip(drafts, places, offsets, dues, strict=False), start=first_seq
             )
         ]
 
     def _index_delayed(
-        self, drafts: list[Draft], dues: list[int], positions: Int64s, first_seq: int
+        self,
+        drafts: list[Draft],
+        dues: list[int],
+        places: list[int],
+        sizes: list[int],
+        first_seq: int,
     ) -> None:
         """Let the timeline and the key index know of records that are durable."""
         core = self._core
         end = first_seq + len(drafts)
-        sizes = [draft.size_bytes(core.store_host) for draft in drafts]
+        positions = np.array(places, dtype=np.int64)
         with core.lock:
             core.note_segments(positions, first_seq)
             topics = [core.timeline.topics.number_of(draft.topic) for draft in drafts]
@@ -318,7 +282,7 @@ class Putter:
                 queue_id=np.array([draft.queue_id for draft in drafts], dtype=np.int32),
             )
             core.timeline.add(units, end=end, position_end=core.delay.end)
-            keys = _key_rows(drafts, positions.tolist())
+            keys = singles.key_rows(drafts, places)
             core.delay_keys.add(*keys, position_end=core.delay.end)
 
     def _next_delay_offset(self, draft: Draft) -> int:
@@ -413,18 +377,6 @@ class Putter:
     def replace(self, drafts: list[Draft], replaced: Int64s) -> list[PutResult]:
         """Append delayed messages in place of earlier ones, as one group."""
         return self._put_delayed(drafts, replaced=replaced)
-
-
-def _is_indexed(draft: Draft) -> bool:
-    return draft.sys_flag & SYS_TRANSACTION_MASK in (0, SYS_COMMIT)
-
-
-def _key_rows(drafts: list[Draft], places: list[int]) -> tuple[Any, Int64s]:
-    hashes = [value for draft in drafts for value in draft.key_hashes]
-    positions = [
-        place for draft, place in zip(drafts, places, strict=False) for _ in draft.key_hashes
-    ]
-    return np.array(hashes, dtype=np.uint32), np.array(positions, dtype=np.int64)
 
 
 def _flat_hashes(lists: pa.ListArray) -> tuple[Any, Int64s]:

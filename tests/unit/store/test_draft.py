@@ -11,7 +11,7 @@ from dueline.errors import InvalidRequest, LimitExceeded
 from dueline.message import Message, UniqueIds, pack_host
 from dueline.schedule import DelayLevels, Due
 from dueline.store import record as records
-from dueline.store.draft import Draft, Rules, prepare
+from dueline.store.draft import Draft, Rules, encode_all, prepare
 from dueline.store.properties import key_hash
 
 NOW_MS = 1_700_000_000_000
@@ -26,7 +26,9 @@ def made(message: Message, due: Due | None = None) -> Draft:
 
 
 def encoded(draft: Draft, mark: int = 0, host: bytes = HOST) -> bytes:
-    return draft.encode(position=7, queue_offset=8, store_ms=9, store_host=host, mark=mark)
+    return encode_all(
+        [draft], positions=[7], queue_offsets=[8], marks=[mark], store_ms=9, store_host=host
+    )
 
 
 def test_ordinary_message_keeps_its_place() -> None:

@@ -25,6 +25,7 @@ from dueline.store.record import (
     body_crc,
     decode,
     fold,
+    is_sound,
     seal,
     tail_check,
 )
@@ -139,6 +140,34 @@ def test_every_flipped_bit_is_noticed(name: str) -> None:
         unseen.append(bit)
 
     assert unseen == []
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_flipped_bit_is_noticed_without_decoding(name: str) -> None:
+    record = SAMPLES[name]
+    data = seal(record)
+    assert is_sound(memoryview(data), record.position)
+    assert not is_sound(memoryview(data), record.position + 1)
+    assert not is_sound(memoryview(data + b"x"), record.position)
+    assert not any(is_sound(memoryview(data[:size]), record.position) for size in range(len(data)))
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+
+        assert is_sound(memoryview(flipped), record.position) == (20 <= bit // 8 < 28), bit
+
+
+@given(RECORDS, st.data())
+def test_bytes_are_sound_if_they_can_be_decoded(record: Record, data: st.DataObject) -> None:
+    changed = bytearray(seal(record) if data.draw(st.booleans()) else record.encode())
+    for _ in range(data.draw(st.integers(0, 3))):
+        changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        expected = decode(bytes(changed), position=record.position).size_bytes == len(changed)
+    except CorruptRecord:
+        expected = False
+
+    assert is_sound(memoryview(changed), record.position) == expected
 
 
 @pytest.mark.parametrize("name", SAMPLES)
