@@ -27,7 +27,7 @@ from dueline.message import HALF_TOPIC
 from dueline.schedule import DEFAULT_LEVELS
 from dueline.store import Files, Store, StoreOptions, properties
 from dueline.store.kernels import Int64s
-from dueline.takeover.rows import Choice, Classifier, Kind, Rows, group_offsets, is_internal
+from dueline.takeover.rows import Choice, Classifier, Kind, Rows
 from dueline.takeover.source import Mark, Source
 from dueline.takeover.survey import Survey, survey
 from dueline.takeover.tables import Tables
@@ -106,7 +106,8 @@ def take_over(
         CorruptRecord, NotFound: see `survey`; nothing was written.
     """
     total = source.size_bytes
-    _check_unused(to)
+    if not options.dry_run:
+        _check_unused(to)
     smaller = min(to.store.commit_segment_size_bytes, to.store.delay_segment_size_bytes)
     size_max = smaller - _RECORD_ROOM_BYTES
     found = survey(
@@ -131,7 +132,7 @@ def take_over(
         imports = Imports(to.folder, to.files)  # again: nobody else can change it now
         entry = _known_entry(imports, source, found, options)
         if entry is None:
-            entry = imports.begin(_begin(store, source, found, options))
+            entry = imports.begin(_begin(store, source, classifier, found, options))
         mover.resume(store, entry)
         mover.run(store, progress=lambda done: progress("taking", done, total))
         mover.verify(store, entry)
@@ -185,17 +186,13 @@ def _is_same(entry: ImportEntry, source: Source, found: Survey) -> bool:
     return source.has(Mark(**entry.mark))
 
 
-def _begin(store: Store, source: Source, found: Survey, options: Options) -> ImportEntry:
+def _begin(
+    store: Store, source: Source, classifier: Classifier, found: Survey, options: Options
+) -> ImportEntry:
     """Write down what the store holds, and let new queues begin where they stood."""
     firsts = {name: span.first for name, span in found.queues.items()}
     if options.messages != "none":
-        for topic, groups in group_offsets(source).items():
-            if is_internal(topic) or topic == HALF_TOPIC:
-                continue
-            for offsets in groups.values():
-                for queue_id, offset in offsets.items():
-                    if (topic, queue_id) not in found.queues:
-                        firsts[topic, queue_id] = max(firsts.get((topic, queue_id), 0), offset)
+        firsts = classifier.read_ends() | firsts
     here = store.begin_queues(firsts)
     queues: dict[str, dict[str, list[int]]] = {}
     for (topic, queue_id), first in firsts.items():

@@ -38,6 +38,7 @@ from dueline.message import (
     TIMER_TOPIC,
     check_topic,
 )
+from dueline.messaging.names import is_system_group
 from dueline.schedule import DelayLevels
 from dueline.store import properties
 from dueline.store.kernels import Int64s
@@ -141,12 +142,31 @@ class Classifier:
         half = self._offsets.get(HALF_TOPIC, {}).get("CID_RMQ_SYS_TRANS", {})
         self.half_progress: Final = half.get(0, 0)
 
+    def exists(self, topic: str) -> bool:
+        """Does a topic exist, or was it deleted?"""
+        return self._topics is None or topic in self._topics or self._source.has_queue(topic)
+
+    def read_ends(self) -> dict[tuple[str, int], int]:
+        """How far the queues of ordinary topics were read by the group that is ahead."""
+        ends: dict[tuple[str, int], int] = {}
+        for topic, groups in self._offsets.items():
+            if is_internal(topic) or not is_good_topic(topic) or not self.exists(topic):
+                continue
+            for group, offsets in groups.items():
+                for queue_id, offset in offsets.items():
+                    if 0 <= queue_id <= QUEUE_ID_MAX and not is_system_group(group):
+                        name = (topic, queue_id)
+                        ends[name] = max(offset, ends.get(name, 0))
+        return ends
+
     def threshold(self, topic: str, queue_id: int) -> int:
         """Messages of a queue before this offset were read by every group that reads the topic."""
         if self._choice.messages == "all":
             return 0
-        groups = self._offsets.get(topic, {})
-        return min((offsets.get(queue_id, 0) for offsets in groups.values()), default=0)
+        groups = self._offsets.get(topic, {}).items()
+        return min(
+            (at.get(queue_id, 0) for group, at in groups if not is_system_group(group)), default=0
+        )
 
     def classify(self, batch: Batch) -> Rows:
         """What becomes of each record of a batch."""
@@ -189,11 +209,10 @@ class Classifier:
 
     def _ordinary(self, rows: Rows, topic: str, chosen: Int64s) -> None:
         headers = rows.columns.headers
-        if not _is_good(topic):
+        if not is_good_topic(topic):
             rows.kinds[chosen] = Kind.UNKNOWN_TARGET
             return
-        known = self._topics is None or topic in self._topics or self._source.has_queue(topic)
-        if not known:
+        if not self.exists(topic):
             rows.kinds[chosen] = Kind.DELETED
             return
         if self._choice.messages == "none":
@@ -274,7 +293,7 @@ class Classifier:
             return
         texts = rows.columns.texts.take(pa.array(chosen))
         topics = properties.values(texts, "REAL_TOPIC").dictionary_encode()
-        good = np.array([_is_good(name.decode("utf-8", "replace")) for name in
+        good = np.array([is_good_topic(name.decode("utf-8", "replace")) for name in
                          topics.dictionary.to_pylist()] + [False])  # fmt: skip
         indices = pc.fill_null(topics.indices, len(topics.dictionary)).to_numpy()
         queue_ids = _numbers(properties.values(texts, "REAL_QID"), missing=-1)
@@ -355,7 +374,8 @@ def identities(rows: Rows, chosen: Int64s) -> list[bytes]:
     ]
 
 
-def _is_good(topic: str) -> bool:
+def is_good_topic(topic: str) -> bool:
+    """Can a message be delivered to a topic of this name?"""
     try:
         check_topic(topic)
     except InvalidRequest:

@@ -108,6 +108,18 @@ def test_queue_that_was_read_to_its_end_goes_on_counting(
         assert bodies(store, "orders") == [b"new"]
 
 
+def test_offsets_of_deleted_topics_bring_nothing_back(
+    fake: FakeBroker, move: TakeOver, to: Destination, wall: Wall
+) -> None:
+    fake.message("orders", 0, b"x")
+    fake.offsets = {"gone@billing": {0: 9}, "bad topic!@billing": {0: 9}, "orders@x": {-1: 4}}
+
+    move()
+
+    with reopened(to, wall) as store:
+        assert store.queues() == [("orders", 0)]
+
+
 def test_messages_follow_those_that_are_there(
     fake: FakeBroker, move: TakeOver, to: Destination, wall: Wall
 ) -> None:

@@ -204,3 +204,11 @@ def test_group_that_never_read_a_queue_has_read_nothing_of_it(
     fake.offsets = {"orders@a": {0: 1, 1: 1}, "orders@b": {0: 1}}
 
     assert move(dry_run=True).kinds == {Kind.READ: 1, Kind.VISIBLE: 1}
+
+
+def test_tools_are_no_readers(fake: FakeBroker, move: TakeOver) -> None:
+    for _ in range(3):
+        fake.message("orders", 0, b"x")
+    fake.offsets = {"orders@a": {0: 2}, "orders@TOOLS_CONSUMER": {0: 0}}
+
+    assert move(dry_run=True).kinds == {Kind.READ: 2, Kind.VISIBLE: 1}
