@@ -94,6 +94,12 @@ def was_refused(event: Event) -> bool:
     return int(event["attempt"]) > 0
 
 
+def wait_left(consumer: Process) -> None:
+    """It stops as it should, and says how far it has come."""
+    consumer.end_input()
+    consumer.wait_events("stopped")
+
+
 def consumed(live: Live, topic: str, group: str) -> int:
     """How many messages a group has consumed, as both protocols say it."""
     with Caller(live.endpoint) as caller:
@@ -113,6 +119,7 @@ def test_refused_by_4x_clients_comes_to_the_5x_clients_that_replace_them(
         consumer.wait_events("ready")
         four.send(topic=topic, count=COUNT, body="four")
         consumer.wait_events("received", COUNT, of=was_refused)
+        wait_left(consumer)
 
     with five("receive", topic, group=group) as consumer:
         received = consumer.wait_events("received", COUNT)
@@ -223,6 +230,7 @@ def test_refused_in_a_namespace_comes_to_5x_clients_of_the_namespace(
         four.send(topic=topic, count=1, body="inside", **where)
         four.send(topic=topic, count=1, body="outside")
         consumer.wait_events("received", 1, of=was_refused)
+        wait_left(consumer)
 
     with five("receive", topic, group=group, count=1, **where) as consumer:
         (received,) = consumer.wait_events("received", 1)

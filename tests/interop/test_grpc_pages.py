@@ -10,10 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.grpc.broker import TestBroker
 from tests.interop import grpc_tour
-
-from dueline.server.grpc.options import GrpcOptions
+from tests.interop.live import Live
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "clients"
 ADDRESS = "127.0.0.1:8081"
@@ -58,22 +56,18 @@ def go(source: str, folder: Path) -> list[str]:
     [("python.md", python), ("nodejs.md", node), ("java.md", java), ("go.md", go)],
 )
 def test_program_on_the_page_receives_its_delayed_message(
-    page: str, prepare: Callable[[str, Path], list[str]], tmp_path: Path
+    live: Live, page: str, prepare: Callable[[str, Path], list[str]], tmp_path: Path
 ) -> None:
-    folder = tmp_path / "program"
-    folder.mkdir()
-    options = GrpcOptions(address="127.0.0.1:0")
-    with TestBroker(tmp_path / "broker", options) as broker:
-        command = prepare(program_of(page).replace(ADDRESS, broker.endpoint), folder)
-        result = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "HOME": str(folder)},
-            capture_output=True,
-            text=True,
-            timeout=SECONDS_MAX,
-            check=False,
-        )
+    command = prepare(program_of(page).replace(ADDRESS, live.endpoint), tmp_path)
+    result = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
 
     match = re.search(r"received: the order is not paid yet, (-?\d+) ms after", result.stdout)
     assert match is not None, (result.stdout[-2000:], result.stderr[-2000:])
