@@ -1,7 +1,7 @@
 """Kill the broker in the middle of receiving and acknowledging; check the whole history.
 
-Consumers receive and acknowledge while the broker is killed (-9) and started again on its folder,
-several times. The history of what was sent, received and acknowledged then has to say:
+Consumers receive and acknowledge while `dueline serve` is killed (-9) and started again on its
+folder, several times. The history of what was sent, received and acknowledged then has to say:
 
     nothing lost        every message that was acknowledged as sent was received
     nothing too often   once an acknowledgement was confirmed, the message did not come again
@@ -10,7 +10,7 @@ several times. The history of what was sent, received and acknowledged then has 
 from __future__ import annotations
 
 import random
-import sys
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,15 +18,14 @@ from pathlib import Path
 
 import pytest
 from tests.grpc.calls import Caller
-from tests.interop.processes import Process
 from tests.interop.waiting import free_ports, wait_until
+from tests.serve.conftest import Served, served
 
 import grpc
 
 ROUNDS = 5
 CONSUMERS = 3
 OK = 20000
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class History:
@@ -54,14 +53,12 @@ class History:
 
 
 @contextmanager
-def broker(folder: Path, port: int) -> Iterator[Process]:
-    command = [sys.executable, "-m", "tests.grpc.broker", str(folder), "--port", str(port)]
-    process = Process(command, cwd=REPOSITORY)
-    try:
-        process.wait_events("ready")
-        yield process
-    finally:
-        process.kill()
+def broker(folder: Path, port: int) -> Iterator[Served]:
+    """The command as a user runs it; nothing here is delayed, so without Spark."""
+    words = ("--no-spark", "--grpc", f"127.0.0.1:{port}", "--set", "grpc.invisible_min=500ms")
+    with served(folder, *words) as serving:
+        assert serving.address
+        yield serving
 
 
 def consume(endpoint: str, history: History, stopping: threading.Event, seed: int) -> None:
@@ -114,14 +111,14 @@ def test_killed_broker_forgets_no_message_and_no_acknowledgement(tmp_path: Path)
         consumer.start()
     try:
         for turn in range(ROUNDS):
-            with broker(tmp_path, port) as process:
+            with broker(tmp_path, port) as serving:
                 numbers = range(turn * 100_000, turn * 100_000 + 3_000)
                 sending = threading.Thread(target=send, args=(endpoint, history, numbers))
                 before = len(history.acknowledged)
                 sending.start()
                 enough = before + chance.randrange(20, 120)
                 wait_until(lambda: len(history.acknowledged) > enough, what="acknowledgements")  # noqa: B023
-                process.kill()
+                serving.stop(signal.SIGKILL)
                 sending.join()
         with broker(tmp_path, port):
             # Not "acknowledged": the broker may be killed between writing that and saying so.
