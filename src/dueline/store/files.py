@@ -82,6 +82,7 @@ class File:
         self.writable: Final = writable
         self._fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
         self._map: mmap.mmap | None = None
+        self._array: npt.NDArray[np.uint8] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -150,12 +151,13 @@ class File:
 
     def view(self) -> npt.NDArray[np.uint8]:
         """The file's bytes as a mapped, read-only array that follows later writes."""
-        if self._map is None:
+        if self._array is None:
             access = mmap.ACCESS_WRITE if self.writable else mmap.ACCESS_READ
             self._map = mmap.mmap(self._fd, 0, access=access)
-        array: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
-        array.flags.writeable = False
-        return array
+            array: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
+            array.flags.writeable = False
+            self._array = array
+        return self._array
 
     def data_end(self, start: int) -> int:
         """Where written data ends, looking from `start`: all after it is known to be zeros."""
@@ -181,7 +183,7 @@ class File:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            self._map = None
+            self._map = self._array = None
 
 
 class FolderLock:

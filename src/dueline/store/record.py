@@ -231,7 +231,7 @@ def is_sound(view: memoryview, position: int) -> bool:
         return False
     words = size ^ magic ^ crc ^ queue_id ^ flag ^ sys_flag ^ born_ms ^ born_1 ^ born_2 ^ store_ms
     words ^= store_1 ^ store_2 ^ times ^ (mark & ~MARK_CHECK_MASK) ^ body_size
-    return fold(words) ^ tail_check(tail) == mark >> MARK_CHECK_SHIFT & 0xFFFF
+    return bool(fold(words) ^ tail_check(tail) == mark >> MARK_CHECK_SHIFT & 0xFFFF)
 
 
 def _is_sound_rare(view: memoryview, position: int) -> bool:

@@ -12,9 +12,8 @@ Properties are in their stored form (`dueline.message.decode_properties`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from dueline.errors import InvalidRequest
 
@@ -25,8 +24,7 @@ _PROPERTIES_SIZE: Final = Struct(">H")
 _FIXED_SIZE_BYTES: Final = _START.size + _PROPERTIES_SIZE.size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchMessage:
+class BatchMessage(NamedTuple):  # a tuple: a batch has many
     """One message of a batch; topic and queue are the request's."""
 
     body: bytes
@@ -61,11 +59,7 @@ def decode_batch(data: bytes) -> list[BatchMessage]:
         if properties_start + properties_size != end:
             raise _broken(position, end - properties_start, properties_size)
         messages.append(
-            BatchMessage(
-                body=data[body_start:properties_at],
-                properties=data[properties_start:end],
-                flag=flag,
-            )
+            BatchMessage(data[body_start:properties_at], data[properties_start:end], flag)
         )
         position = end
     return messages

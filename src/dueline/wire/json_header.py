@@ -49,14 +49,17 @@ def read(header: bytes) -> HeaderFields:
         raise _not_an_object(header) from error
     if type(fields) is not dict or end != len(text):
         raise _not_an_object(header)
-    ext = fields.get("extFields")
+    get = fields.get
+    ext, remark = get("extFields"), get("remark")
     return (
         _integer(fields, "code"),
-        _language(fields),
+        _LANGUAGE_BY_NAME.get(name, Language.OTHER)
+        if type(name := get("language")) is str
+        else Language.OTHER,
         _integer(fields, "version", 0),
         _integer(fields, "opaque"),
         _integer(fields, "flag", 0),
-        _remark(fields),
+        None if remark is None else _remark(remark),
         {} if ext is None else _strings(ext),
     )
 
@@ -119,10 +122,7 @@ def _string(name: str, value: object) -> str:
     )
 
 
-def _remark(fields: dict[str, Any]) -> str | None:
-    remark = fields.get("remark")
-    if remark is None:
-        return None
+def _remark(remark: object) -> str:
     if not isinstance(remark, str):
         raise RemoteProtocolError(
             f"JSON header: remark: expected a string, found {remark!r:.80}", field="remark"
@@ -132,13 +132,6 @@ def _remark(fields: dict[str, Any]) -> str | None:
     except UnicodeEncodeError as error:
         raise _half_a_character("remark") from error
     return remark
-
-
-def _language(fields: dict[str, Any]) -> Language:
-    name = fields.get("language")
-    if isinstance(name, str):
-        return _LANGUAGE_BY_NAME.get(name, Language.OTHER)
-    return Language.OTHER
 
 
 def _half_a_character(name: str) -> RemoteProtocolError:

@@ -193,8 +193,10 @@ class Sends:
                 )
             )
         # All are looked at before the first is written: a batch is refused as a whole.
+        limit = self._context.store.options.body_size_max
         for message in messages:
-            message.check(body_size_max=self._context.store.options.body_size_max)
+            if len(message.body) > limit:
+                message.check(body_size_max=limit)
         return messages
 
     def _retried(
