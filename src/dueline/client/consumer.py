@@ -119,13 +119,14 @@ class AsyncConsumer:
         """Beat and divide queues, each 20 s and whenever the group changes."""
         while True:
             self._change.clear()
+            is_whole = False
             try:
                 await self._beat(cluster)
-                await self._divide(cluster)
+                is_whole = await self._divide(cluster)
             except BrokerError as error:
                 log.warning("consumer %s: %s", self._group, error)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REBALANCE_S if self._queues else PAUSE_S):
+                async with asyncio.timeout(REBALANCE_S if is_whole else PAUSE_S):
                     await self._change.wait()
 
     async def _beat(self, cluster: Cluster) -> None:
@@ -154,16 +155,21 @@ class AsyncConsumer:
             if answer.code != ResponseCode.SUCCESS:
                 raise error_of(answer)
 
-    async def _divide(self, cluster: Cluster) -> None:
+    async def _divide(self, cluster: Cluster) -> bool:
+        """Take this client's part of the queues; False: some are not known yet."""
         clients = await self._clients(cluster)
         mine: set[TopicQueue] = set()
+        is_whole = True
         for topic in (self._topic, f"%RETRY%{self._group}"):
-            with contextlib.suppress(NotFound):  # the retry topic's route may come a little later
+            try:
                 mine |= set(part_of(await cluster.queues(topic), clients, self._client_id))
+            except NotFound:
+                is_whole = False  # the retry topic's route may come a little later
         for queue in [queue for queue in self._queues if queue not in mine]:
             self._queues.pop(queue).cancel()
         for queue in mine - set(self._queues):
             self._queues[queue] = asyncio.create_task(self._consume(cluster, queue))
+        return is_whole
 
     async def _clients(self, cluster: Cluster) -> list[str]:
         ext = ConsumerGroupRequest(consumer_group=self._group).encode()
@@ -198,6 +204,7 @@ class AsyncConsumer:
             except BrokerError as error:
                 log.warning("consumer %s, %s: %s", self._group, queue, error)
                 await asyncio.sleep(PAUSE_S)
+                self._change.set()  # a broker that was started again does not know us
 
     async def _finish(self, cluster: Cluster, reader: QueueReader, pulled: Pulled) -> None:
         messages = pulled.messages

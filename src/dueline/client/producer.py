@@ -40,8 +40,18 @@ class AsyncProducer:
         *,
         group: str = "dueline_producer",
         timeout_s: float = 5.0,
+        attempts_max: int = ATTEMPT_COUNT,
         clock: Clock | None = None,
     ) -> None:
+        """Say where and how.
+
+        Args:
+            attempts_max: how often a send is tried. Each but the first may make a copy, with the
+                same id, of a message whose answer was lost.
+        """
+        if attempts_max < 1:
+            raise InvalidRequest(f"attempts_max: expected 1 or more, found {attempts_max}")
+        self._attempts_max = attempts_max
         self._group = group
         self._name_server = name_server
         self._timeout_s = timeout_s
@@ -193,7 +203,7 @@ class AsyncProducer:
         """Ask brokers until one has it; the same id each time, so a copy can be told."""
         cluster = self._open()
         failure: BrokerError | None = None
-        for attempt in range(ATTEMPT_COUNT):
+        for attempt in range(self._attempts_max):
             if attempt:
                 await asyncio.sleep(RETRY_S * 2**attempt)
             try:
