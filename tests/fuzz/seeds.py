@@ -79,6 +79,9 @@ def typed_bodies() -> Iterator[bytes]:
         yield bytes([number]) + b"{}"
         for data in json_bodies():
             yield bytes([number]) + data
+    ack = b'{"c":"g","t":"t","r":"0","so":7,"q":0,"rq":1,"pt":2,"it":3,"b":"BQ=="}'
+    yield bytes([BODIES.index(bodies.AckEntry)]) + ack
+    yield bytes([BODIES.index(bodies.AckEntry)]) + ack.replace(b'"BQ=="', b"[5,-128]")
 
 
 def heartbeats() -> Iterator[bytes]:

@@ -31,7 +31,7 @@ from dueline.server.remoting.query import Handle
 from dueline.store import record
 from dueline.wire import Command, Frame, FrameDecoder, Serialization
 from dueline.wire.batch import decode_batch, encode_batch
-from dueline.wire.bodies import Heartbeat
+from dueline.wire.bodies import AckEntry, Heartbeat
 from dueline.wire.fastjson import dumps, loads
 
 __all__ = ["TARGETS", "Target"]
@@ -115,6 +115,8 @@ def body(data: bytes) -> None:
     kind = seeds.BODIES[data[0] % len(seeds.BODIES)]
     try:
         found = kind.decode(data[1:])
+        if isinstance(found, AckEntry):
+            assert len(found.places()) <= 8 * 128
     except InvalidRequest:
         return
     assert kind.decode(found.encode()) == found, found

@@ -67,7 +67,50 @@ def test_acknowledged_message_does_not_come_again(broker: Broker, peer: Peer) ->
     assert peer.call(RequestCode.ACK_MESSAGE, receipt_ext(record)).code == 0
 
     assert pop(peer, poll_ms=500).code == 210
-    assert broker.offsets.get("g", "orders") == {0: 1}
+    assert broker.offsets.get("g", "orders")[0] == 1
+
+
+def ack_entry(record: Record, bits: object = "AQ==", **changes: object) -> dict[str, object]:
+    start, pop_time, invisible, revive, retry, _, queue, _ = properties_of(record)["POP_CK"].split()
+    numbers = {"so": start, "q": queue, "rq": revive, "pt": pop_time, "it": invisible}
+    own = {name: int(value) for name, value in numbers.items()}
+    return {"c": "g", "t": "orders", "r": retry, **own, "b": bits, **changes}
+
+
+def ack_batch(peer: Peer, *entries: dict[str, object]) -> int:
+    body = json.dumps({"brokerName": "dueline", "acks": entries}).encode()
+    return peer.call(RequestCode.BATCH_ACK_MESSAGE, {}, body).code
+
+
+def test_batch_of_acknowledgements(broker: Broker, peer: Peer) -> None:
+    for number in range(4):
+        peer.send_message("orders", b"%d" % number)
+    records = records_of(pop(peer, invisible_ms=500))
+
+    # As fastjson writes bits and as fastjson 2 does; the third is not ours and comes again.
+    code = ack_batch(
+        peer,
+        ack_entry(records[0]),
+        ack_entry(records[1], [1]),
+        ack_entry(records[2], rq=7),
+    )
+
+    assert code == 0
+    assert bodies_of(pop(peer, poll_ms=30_000)) == [b"2", b"3"]
+    assert broker.offsets.get("g", "orders")[0] == 2
+
+
+def test_batch_without_acknowledgements_and_with_bad_bits(peer: Peer) -> None:
+    peer.send_message("orders", b"x")
+    (record,) = records_of(pop(peer))
+
+    assert ack_batch(peer) == 208
+    assert ack_batch(peer, ack_entry(record, "")) == 208
+    assert ack_batch(peer, ack_entry(record, "%")) == 29
+    assert ack_batch(peer, ack_entry(record, ["x"])) == 29
+    assert ack_batch(peer, ack_entry(record, [1] * 1_000)) == 29
+    assert ack_batch(peer, ack_entry(record, so=record.queue_offset + 9)) == 0
+    assert ack_batch(peer, ack_entry(record)) == 0
 
 
 def test_changed_time_counts_and_the_old_receipt_does_not(peer: Peer) -> None:

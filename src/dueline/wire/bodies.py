@@ -6,8 +6,11 @@ those of the tools, `dueline.wire.batch` the body of a batch of messages, which 
 
 from __future__ import annotations
 
+import base64
 from dataclasses import field
+from typing import Final
 
+from dueline.errors import InvalidRequest
 from dueline.wire.body import Body, JsonValue, body, json_name
 
 __all__ = [
@@ -30,6 +33,8 @@ __all__ = [
     "SetRequestMode",
     "SubscriptionData",
 ]
+
+BITS_SIZE_BYTES_MAX: Final = 128
 
 
 @body
@@ -200,6 +205,31 @@ class AckEntry(Body):
     pop_time: int = json_name("pt")
     invisible_time: int = json_name("it")
     bits: JsonValue = json_name("b", default=None)
+
+    def places(self) -> list[int]:
+        """The bits that are set, counted from the lowest of the first byte.
+
+        Java writes a `BitSet` as bytes: as base64 with fastjson, as numbers with fastjson 2.
+
+        Raises:
+            InvalidRequest: not that, or more of them than one pop can have given out.
+        """
+        data = b""
+        try:
+            if isinstance(self.bits, str):
+                data = base64.b64decode(self.bits, validate=True)
+            elif isinstance(self.bits, list):
+                data = bytes(byte & 0xFF for byte in self.bits)
+        except (TypeError, ValueError) as error:
+            raise InvalidRequest(
+                f"acks: expected bytes as base64 or numbers, found {self.bits!r:.80}"
+            ) from error
+        if len(data) > BITS_SIZE_BYTES_MAX:
+            raise InvalidRequest(
+                f"acks: expected at most {8 * BITS_SIZE_BYTES_MAX} bits, found {8 * len(data)}"
+            )
+        value = int.from_bytes(data, "little")
+        return [place for place in range(value.bit_length()) if value >> place & 1]
 
 
 @body

@@ -34,6 +34,7 @@ from dueline.server.remoting.assignment import ANY_QUEUE
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler
+from dueline.wire.bodies import AckBatch, AckEntry
 from dueline.wire.codes import Permission, RequestCode, ResponseCode
 from dueline.wire.headers import (
     AckRequest,
@@ -69,7 +70,7 @@ class _Wish:
 
 
 class Pops:
-    """Handlers of 200050, 200051 and 200053."""
+    """Handlers of 200050, 200051, 200151 and 200053."""
 
     def __init__(self, context: Context, pop: Pop) -> None:
         self._context = context
@@ -81,6 +82,7 @@ class Pops:
         return {
             RequestCode.POP_MESSAGE: self.pop,
             RequestCode.ACK_MESSAGE: self.ack,
+            RequestCode.BATCH_ACK_MESSAGE: self.ack_batch,
             RequestCode.CHANGE_MESSAGE_INVISIBLE_TIME: self.change,
         }
 
@@ -278,6 +280,46 @@ class Pops:
 
         self._pop.finish(header.consumer_group, header.topic, receipt, done)
         return None
+
+    def ack_batch(self, request: Request) -> Answer | None:
+        """Acknowledge many; as with RocketMQ, what can no longer be acknowledged comes again."""
+        entries = AckBatch.decode(request.command.body).acks
+        receipts = [(entry, receipt) for entry in entries for receipt in self._receipts(entry)]
+        if not receipts:
+            raise Refused(ResponseCode.NO_MESSAGE, "batch: expected acknowledgements, found none")
+        left_count = len(receipts)
+        failures: list[BaseException] = []
+
+        def done(error: BaseException | None) -> None:
+            self._context.outbox.post(lambda: count(error))
+
+        def count(error: BaseException | None) -> None:
+            nonlocal left_count
+            left_count -= 1
+            if error is not None and not isinstance(error, InvalidRequest):
+                failures.append(error)
+            if not left_count:
+                request.answer(answer_of(failures[0]) if failures else OK)
+
+        for entry, receipt in receipts:
+            try:
+                self._pop.finish(entry.consumer_group, entry.topic, receipt, done)
+            except InvalidRequest as error:
+                done(error)
+        return None
+
+    def _receipts(self, entry: AckEntry) -> list[str]:
+        lane = self._lanes.get((entry.consumer_group, entry.topic, entry.queue_id))
+        serial = entry.revive_queue_id - SERIAL_SHIFT
+        if lane is None or not 0 <= serial < 1 << 32 or not 0 <= entry.start_offset < 1 << 62:
+            return []
+        epoch, number = lane
+        return [
+            Receipt(
+                epoch=epoch, lane=number, offset=entry.start_offset + place, serial=serial
+            ).encode()
+            for place in entry.places()
+        ]
 
     def change(self, request: Request) -> Answer:
         header = ChangeInvisibleTimeRequest.decode(request.command.ext)

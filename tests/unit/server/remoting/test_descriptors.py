@@ -4,7 +4,6 @@ from collections.abc import Iterator
 import pytest
 
 from dueline.errors import Unavailable
-from dueline.server.remoting import descriptors
 from dueline.server.remoting.descriptors import fitted
 from dueline.server.remoting.limits import Limits
 
@@ -47,8 +46,8 @@ def test_connections_fit_the_files(
     monkey: pytest.MonkeyPatch, soft: int, hard: int, count: int, soft_after: int
 ) -> None:
     machine = Machine(soft, hard)
-    monkey.setattr(descriptors.resource, "getrlimit", machine.get)
-    monkey.setattr(descriptors.resource, "setrlimit", machine.set)
+    monkey.setattr(resource, "getrlimit", machine.get)
+    monkey.setattr(resource, "setrlimit", machine.set)
 
     assert fitted(Limits(), port_count=2).connection_count_max == count
     assert machine.soft == soft_after
@@ -58,15 +57,15 @@ def test_connections_fit_the_files(
 
 def test_a_limit_that_cannot_be_raised_is_kept(monkey: pytest.MonkeyPatch) -> None:
     machine = Machine(1_024, resource.RLIM_INFINITY, is_stubborn=True)
-    monkey.setattr(descriptors.resource, "getrlimit", machine.get)
-    monkey.setattr(descriptors.resource, "setrlimit", machine.set)
+    monkey.setattr(resource, "getrlimit", machine.get)
+    monkey.setattr(resource, "setrlimit", machine.set)
 
     assert fitted(Limits(), port_count=1).connection_count_max == 512
 
 
 def test_too_few_files_are_told(monkey: pytest.MonkeyPatch) -> None:
-    monkey.setattr(descriptors.resource, "getrlimit", Machine(100, 100).get)
-    monkey.setattr(descriptors.resource, "setrlimit", Machine(100, 100).set)
+    monkey.setattr(resource, "getrlimit", Machine(100, 100).get)
+    monkey.setattr(resource, "setrlimit", Machine(100, 100).set)
 
     with pytest.raises(Unavailable, match=r"at least 256, found 100; raise it with `ulimit -n"):
         fitted(Limits(), port_count=2)
