@@ -45,6 +45,8 @@ from dueline.store import Files, StoreOptions
 
 __all__ = ["Broker", "NoPipeline", "store_options"]
 
+VIP_DISTANCE: Final = 2
+
 log = logging.getLogger(__name__)
 
 
@@ -254,9 +256,22 @@ def remoting_options(config: Config) -> RemotingOptions:
     return RemotingOptions(
         name_server=names,
         broker=broker,
+        vip=_vip_listener(config.listen.remoting),
         advertised_host=config.listen.advertised,
         limits=Limits(connection_count_max=config.messaging.connection_count_max),
     )
+
+
+def _vip_listener(address: str | None) -> Listener | None:
+    """The port two below the broker's, as clients work it out; none if it is taken."""
+    host, port = parse_address(address) if address is not None else ("", 0)
+    if port <= VIP_DISTANCE:
+        return None
+    try:
+        return Listener.bind("VIP channel", host, port - VIP_DISTANCE)
+    except Unavailable as error:
+        log.warning("clients with a VIP channel are not served: %s", error)
+        return None
 
 
 def _listener(name: str, address: str | None) -> Listener | None:

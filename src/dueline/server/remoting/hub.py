@@ -55,24 +55,26 @@ class Hub:
         self._channels: set[Channel] = set()
         self._held_bytes = 0
         self._violations_to_log = _VIOLATIONS_LOGGED_PER_MINUTE
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._sweeps = 0
         self._is_empty = asyncio.Event()
 
-    async def listen(self, listener: Listener) -> None:
+    async def listen(self, *listeners: Listener) -> None:
         """Begin to serve."""
-        self._server = await self.loop.create_server(
-            lambda: Channel(self), sock=listener.socket, backlog=1024
-        )
+        for listener in listeners:
+            server = await self.loop.create_server(
+                lambda: Channel(self), sock=listener.socket, backlog=1024
+            )
+            self._servers.append(server)
         self._sweep()
 
     async def close(self) -> None:
         """Stop listening and close every connection; one that does not read is left behind."""
         if self._sweeper is not None:
             self._sweeper.cancel()
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         self._is_empty.clear()
         for channel in list(self._channels):
             channel.close()

@@ -1,6 +1,6 @@
 """The remoting servers of one broker: an event loop in a thread, with two ports.
 
-    name server  9876      broker  10911
+    name server  9876      broker  10911, and 10909 for clients with a VIP channel
 
 Either can be off. `start` returns when both listen; `stop` lets answers out that are ready and
 closes every connection. The broker stops accepting before that, which lets waiting pulls go.
@@ -52,12 +52,14 @@ class RemotingOptions:
 
     name_server: Listener | None = None
     broker: Listener | None = None
+    vip: Listener | None = None
+    """Two below the broker's: where old producers, and those that are told to, send."""
     advertised_host: str | None = None
     limits: Limits = field(default_factory=Limits)
 
     def close(self) -> None:
         """Give the ports back, if the service was never started."""
-        for listener in (self.name_server, self.broker):
+        for listener in (self.name_server, self.broker, self.vip):
             if listener is not None:
                 listener.close()
 
@@ -146,7 +148,8 @@ class RemotingService:
                 host=self._options.advertised_host or self._options.broker.host,
                 port=self._options.broker.port,
             )
-            await broker.listen(self._options.broker)
+            vip = [self._options.vip] if self._options.vip is not None else []
+            await broker.listen(self._options.broker, *vip)
             tasks.append(asyncio.create_task(transactions.ask()))
             members.expire()
         if self._options.name_server is not None:
