@@ -105,6 +105,11 @@ class TestBroker:
     def endpoint(self) -> str:
         return f"127.0.0.1:{self.server.port}"
 
+    @property
+    def polls_waiting(self) -> int:
+        """How many receives wait: each watches its topic and its group's retries."""
+        return len(self.engine._watches) // 2
+
     def _carry(self) -> None:
         """What Spark does, every few milliseconds."""
         while not self._stopping.wait(0.02):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -117,3 +118,18 @@ class Caller:
             request_serializer=request.SerializeToString,
             response_deserializer=answer.FromString,
         )
+
+
+def held_open(*commands: Any, end: threading.Event) -> Iterator[Any]:
+    """A stream's requests: some commands, then silence."""
+    yield from commands
+    end.wait()
+
+
+def serves(caller: Caller, topic: str) -> bool:
+    """Can somebody else send and receive?"""
+    caller.send(topic, {"body": b"alive"})
+    _, messages = caller.receive(topic, long_polling_timeout={"seconds": 5})
+    return [message.body for message in messages] == [b"alive"] and all(
+        caller.ack(topic, message) == 20000 for message in messages
+    )

@@ -21,7 +21,6 @@ from typing import Any, Final
 __all__ = ["Front"]
 
 CONNECTION_COUNT_MAX: Final = 20_000
-FIRST_BYTE_S_MAX: Final = 10.0
 _BUFFER_BYTES_MAX: Final = 256 << 10
 _TLS_HANDSHAKE: Final = 0x16
 
@@ -31,7 +30,8 @@ log = logging.getLogger(__name__)
 class Front:
     """The listening side; `start` and `stop` in the loop that serves."""
 
-    def __init__(self, *, plain_port: int, tls_port: int) -> None:
+    def __init__(self, *, plain_port: int, tls_port: int, first_byte_s_max: float) -> None:
+        self.first_byte_s_max: Final = first_byte_s_max
         self._ports: Final = {False: plain_port, True: tls_port}
         self._server: asyncio.Server | None = None
         self._sides: set[_Side] = set()
@@ -144,7 +144,7 @@ class _Outside(_Side):
             transport.abort()
             return
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(FIRST_BYTE_S_MAX, self.abort)
+        self._timer = loop.call_later(self.front.first_byte_s_max, self.abort)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None:

@@ -39,5 +39,7 @@ class GrpcOptions:
     request_size_max: int = 16 << 20
     client_count_max: int = 100_000
     backoff_ms: tuple[int, ...] = BACKOFF_MS
+    handshake_ms_max: int = 10_000
+    """Until a connection has said a first byte, and then until it speaks as a client does."""
     gone_after_ms: int = 5_000
     """A client whose stream ended and did not come back within this time has gone."""

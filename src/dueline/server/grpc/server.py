@@ -169,7 +169,11 @@ class GrpcServer:
         plain_port = server.add_insecure_port("127.0.0.1:0")
         tls_port = server.add_secure_port("127.0.0.1:0", credentials)
         await server.start()
-        self._front = Front(plain_port=plain_port, tls_port=tls_port)
+        self._front = Front(
+            plain_port=plain_port,
+            tls_port=tls_port,
+            first_byte_s_max=self.options.handshake_ms_max / 1_000,
+        )
         self.port = await self._front.start(host, port)
 
     def _host_of(self, peer: str) -> bytes:
@@ -210,6 +214,8 @@ def _channel_options(options: GrpcOptions) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_receive_message_length", options.request_size_max),
         ("grpc.max_send_message_length", -1),
+        # Half a handshake, or half of what HTTP/2 begins with: closed in time.
+        ("grpc.server_handshake_timeout_ms", options.handshake_ms_max),
         ("grpc.so_reuseport", 0),  # a taken port is an error, not a second listener
         # Clients ping every few minutes without a call; that is no attack.
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),

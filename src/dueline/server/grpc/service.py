@@ -11,9 +11,11 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
+
 import grpc
 from dueline.errors import BrokerError
-from dueline.server.grpc.codes import status
+from dueline.server.grpc.codes import Code, Refused, status
 from dueline.server.grpc.offsets import GrpcOffsets
 from dueline.server.grpc.parts import Parts
 from dueline.server.grpc.polling import Polls
@@ -29,6 +31,7 @@ __all__ = ["MessagingService"]
 
 Unary = Callable[[Any, Any], Awaitable[Any]]
 Stream = Callable[[Any, Any], AsyncIterator[Any]]
+Commands = Callable[[Any, Any], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
@@ -74,11 +77,12 @@ class MessagingService:
         request_class = message_class(request_name.removeprefix("*"))
         answer_class = message_class(answer_name.removeprefix("*"))
         codecs = {
-            "request_deserializer": request_class.FromString,
+            "request_deserializer": _reader(request_class),
             "response_serializer": answer_class.SerializeToString,
         }
         if name == "Telemetry":
-            return grpc.stream_stream_rpc_method_handler(self._telemetry, **codecs)
+            commands = _guarded_commands(self._telemetry, answer_class)
+            return grpc.stream_stream_rpc_method_handler(commands, **codecs)
         if name in self._streams:
             stream = _guarded_stream(name, self._streams[name], answer_class)
             return grpc.unary_stream_rpc_method_handler(stream, **codecs)
@@ -86,10 +90,25 @@ class MessagingService:
         return grpc.unary_unary_rpc_method_handler(unary, **codecs)
 
 
+def _reader(request_class: Any) -> Callable[[bytes], Any]:
+    """Bytes to a request, or to why they are none: gRPC would log a traceback for each."""
+
+    def read(data: bytes) -> Any:
+        try:
+            return request_class.FromString(data)
+        except DecodeError as error:
+            name = request_class.DESCRIPTOR.name
+            return Refused(Code.BAD_REQUEST, f"request: expected a {name}, found: {error}")
+
+    return read
+
+
 def _guarded(name: str, method: Unary, answer_class: Any) -> Unary:
     """The method, with errors as its answer's status."""
 
     async def call(request: Any, context: Any) -> Any:
+        if isinstance(request, Refused):
+            return answer_class(status=status(request))
         try:
             return await method(request, context)
         except BrokerError as error:
@@ -105,11 +124,34 @@ def _guarded_stream(name: str, method: Stream, answer_class: Any) -> Stream:
     """The same for a method that answers with a stream."""
 
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+        if isinstance(request, Refused):
+            yield answer_class(status=status(request))
+            return
         try:
             async for answer in method(request, context):
                 yield answer
         except Exception as error:
             log.exception("%s failed", name)
             yield answer_class(status=status(error))
+
+    return call
+
+
+def _guarded_commands(method: Commands, answer_class: Any) -> Commands:
+    """The same for a stream of requests, which ends at the first that is none."""
+
+    async def call(requests: Any, context: Any) -> None:
+        unread: list[Refused] = []
+
+        async def read() -> AsyncIterator[Any]:
+            async for request in requests:
+                if isinstance(request, Refused):
+                    unread.append(request)
+                    return
+                yield request
+
+        await method(read(), context)
+        for error in unread:
+            await context.write(answer_class(status=status(error)))
 
     return call
