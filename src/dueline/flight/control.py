@@ -15,7 +15,7 @@ from pyarrow import flight
 from dueline.errors import RemoteProtocolError
 from dueline.flight.client import CALL_TIMEOUT_S, FlightClient
 from dueline.flight.errors import from_flight
-from dueline.flight.values import Value, dataclass
+from dueline.flight.values import Value
 
 __all__ = [
     "CONTROL_ACTIONS",
@@ -52,8 +52,7 @@ _Answer = TypeVar("_Answer", bound=Value)
 # --- sending --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing(Value):
+class Outgoing(Value, frozen=True, kw_only=True):
     """A message; its properties say when it is due (see `dueline.schedule`)."""
 
     topic: str
@@ -62,15 +61,13 @@ class Outgoing(Value):
     properties: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Send(Value):
+class Send(Value, frozen=True, kw_only=True):
     """Accept these messages; each is answered on its own."""
 
     messages: tuple[Outgoing, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendResult(Value):
+class SendResult(Value, frozen=True, kw_only=True):
     """Accepted if `error` is None. `due_ms` is None for a message that is visible at once."""
 
     error: str | None = None
@@ -81,16 +78,14 @@ class SendResult(Value):
     due_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent(Value):
+class Sent(Value, frozen=True, kw_only=True):
     results: tuple[SendResult, ...]
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartPositions(Value):
+class StartPositions(Value, frozen=True, kw_only=True):
     """From where to read a topic: where its group left off, else `at`, "start" or "end"."""
 
     topic: str
@@ -98,16 +93,14 @@ class StartPositions(Value):
     group: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Positions(Value):
+class Positions(Value, frozen=True, kw_only=True):
     """Offsets by queue id (a text, as JSON wants it); other queues are read from their start."""
 
     offsets: dict[str, int]
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pull(Value):
+class Pull(Value, frozen=True, kw_only=True):
     """What a topic's queues have from these offsets on; waits for something if there is nothing."""
 
     topic: str
@@ -116,8 +109,7 @@ class Pull(Value):
     wait_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PulledMessage(Value):
+class PulledMessage(Value, frozen=True, kw_only=True):
     """A message as consumers see it. `due_ms` is None if it was not delayed."""
 
     queue_id: int
@@ -129,8 +121,7 @@ class PulledMessage(Value):
     due_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled(Value):
+class Pulled(Value, frozen=True, kw_only=True):
     """In the order in which they became visible; `now_ms` is the broker's time when it read."""
 
     messages: tuple[PulledMessage, ...]
@@ -138,8 +129,7 @@ class Pulled(Value):
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledge(Value):
+class Acknowledge(Value, frozen=True, kw_only=True):
     """The group goes on from these offsets next time."""
 
     group: str
@@ -150,16 +140,14 @@ class Acknowledge(Value):
 # --- delayed messages -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountPending(Value):
+class CountPending(Value, frozen=True, kw_only=True):
     """How many messages wait, by due time in buckets of `bucket_ms`?"""
 
     bucket_ms: int
     topic: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingCounts(Value):
+class PendingCounts(Value, frozen=True, kw_only=True):
     """`buckets` by their start in ms, the earliest first; at most a bounded number of them."""
 
     count: int
@@ -169,15 +157,13 @@ class PendingCounts(Value):
     is_cut: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookUp(Value):
+class LookUp(Value, frozen=True, kw_only=True):
     """Which delayed messages have this key, unique id or offset id?"""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundMessage(Value):
+class FoundMessage(Value, frozen=True, kw_only=True):
     """`state`: pending, carried over, delivered, cancelled or dropped."""
 
     topic: str
@@ -189,8 +175,7 @@ class FoundMessage(Value):
     body_size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Value):
+class Found(Value, frozen=True, kw_only=True):
     """The newest first."""
 
     messages: tuple[FoundMessage, ...]
@@ -199,13 +184,11 @@ class Found(Value):
 # --- figures --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Value):
+class Report(Value, frozen=True, kw_only=True):
     """How is it going?"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatenessReport(Value):
+class LatenessReport(Value, frozen=True, kw_only=True):
     """Of the messages that became visible in the last minute; `late_ms_max` since the start."""
 
     count: int
@@ -215,8 +198,7 @@ class LatenessReport(Value):
     late_ms_max: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriverReport(Value):
+class DriverReport(Value, frozen=True, kw_only=True):
     """The pipeline: `status` is off, starting, ready, waiting (to be started again) or stopped.
 
     `asked_ms` is when a pipeline, this one or another, last asked for work.
@@ -229,8 +211,7 @@ class DriverReport(Value):
     asked_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reported(Value):
+class Reported(Value, frozen=True, kw_only=True):
     """Counts are since the broker's start, except for what is there now."""
 
     version: str

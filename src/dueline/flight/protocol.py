@@ -20,7 +20,7 @@ from typing import Final
 import pyarrow as pa
 
 from dueline.errors import InvalidRequest
-from dueline.flight.values import Value, dataclass
+from dueline.flight.values import Value
 
 __all__ = [
     "ACTIONS",
@@ -79,8 +79,7 @@ UNIT_SCHEMA: Final = pa.schema(
 # --- places in the timeline -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Corner(Value):
+class Corner(Value, frozen=True, kw_only=True):
     """Everything up to (due_ms, seq) in due order that was accepted before number `end`."""
 
     due_ms: int
@@ -88,8 +87,7 @@ class Corner(Value):
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slice(Value):
+class Slice(Value, frozen=True, kw_only=True):
     """A part of a window in due order; its plan knows which one."""
 
     row_count: int
@@ -99,13 +97,11 @@ class Slice(Value):
 # --- actions --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Describe(Value):
+class Describe(Value, frozen=True, kw_only=True):
     """Who are you, and may I read your files?"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileAccess(Value):
+class FileAccess(Value, frozen=True, kw_only=True):
     """Where the delay log is, for processes on the broker's own machine.
 
     `machine` changes with every start of the machine; `folder_id` is the folder's device and inode.
@@ -119,8 +115,7 @@ class FileAccess(Value):
     segment_size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description(Value):
+class Description(Value, frozen=True, kw_only=True):
     """A shard, and the limits that a bulk job can check for itself."""
 
     protocol: int
@@ -131,8 +126,7 @@ class Description(Value):
     files: FileAccess | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextWindow(Value):
+class NextWindow(Value, frozen=True, kw_only=True):
     """Up to which corner is there something to deliver now?
 
     The broker answers when a message that is not done falls due within `lead_ms`, when
@@ -162,15 +156,13 @@ class NextWindow(Value):
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowEnd(Value):
+class WindowEnd(Value, frozen=True, kw_only=True):
     """The answer: a corner with something inside that is not done, or None."""
 
     end: Corner | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanWindow(Value):
+class PlanWindow(Value, frozen=True, kw_only=True):
     """Cut what is inside a corner and not done into slices of about equal work."""
 
     end: Corner
@@ -178,16 +170,14 @@ class PlanWindow(Value):
     slice_row_count_min: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowPlan(Value):
+class WindowPlan(Value, frozen=True, kw_only=True):
     """A plan lives in the broker's memory until its batch is committed or it is forgotten."""
 
     plan: str
     slices: tuple[Slice, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitWindow(Value):
+class CommitWindow(Value, frozen=True, kw_only=True):
     """Append what was staged under these tokens, in one step.
 
     What the batch read and did not stage was dropped by the transform and is marked so; without a
@@ -200,8 +190,7 @@ class CommitWindow(Value):
     is_transformed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed(Value):
+class Committed(Value, frozen=True, kw_only=True):
     """`skipped` were done before, `repeated` came more than once and were appended once."""
 
     delivered: int
@@ -210,35 +199,30 @@ class Committed(Value):
     repeated: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Discard(Value):
+class Discard(Value, frozen=True, kw_only=True):
     """Forget what was staged under these tokens; unknown ones are no error."""
 
     tokens: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Discarded(Value):
+class Discarded(Value, frozen=True, kw_only=True):
     token_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutRows(Value):
+class PutRows(Value, frozen=True, kw_only=True):
     """Accept the messages staged under these tokens, all of them or none."""
 
     tokens: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowsPut(Value):
+class RowsPut(Value, frozen=True, kw_only=True):
     """They have the acceptance numbers [first_seq, first_seq + row_count)."""
 
     first_seq: int
     row_count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanPending(Value):
+class PlanPending(Value, frozen=True, kw_only=True):
     """Cut the messages that are due in [start_ms, end_ms) and not done into slices."""
 
     start_ms: int
@@ -247,21 +231,18 @@ class PlanPending(Value):
     slice_row_count_min: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingPlan(Value):
+class PendingPlan(Value, frozen=True, kw_only=True):
     """Time ranges of about equal row counts; nothing is kept, so a range may be read any time."""
 
     ranges: tuple[TimeRange, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeRange(Value):
+class TimeRange(Value, frozen=True, kw_only=True):
     start_ms: int
     end_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListQueues(Value):
+class ListQueues(Value, frozen=True, kw_only=True):
     """Which queues does a topic have, and which offsets became visible in [start_ms, end_ms)?"""
 
     topic: str
@@ -269,13 +250,11 @@ class ListQueues(Value):
     end_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueList(Value):
+class QueueList(Value, frozen=True, kw_only=True):
     queues: tuple[QueueRange, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueRange(Value):
+class QueueRange(Value, frozen=True, kw_only=True):
     """Offsets [start, end) of one queue."""
 
     queue_id: int
@@ -283,40 +262,34 @@ class QueueRange(Value):
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(Value):
+class Cancel(Value, frozen=True, kw_only=True):
     """Cancel what waits under these keys or ids."""
 
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reschedule(Value):
+class Reschedule(Value, frozen=True, kw_only=True):
     """Move what waits under these keys or ids to new times."""
 
     moves: tuple[Move, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move(Value):
+class Move(Value, frozen=True, kw_only=True):
     key: str
     due_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers(Value):
+class Answers(Value, frozen=True, kw_only=True):
     """One for each key: cancelled, rescheduled, delivered or unknown."""
 
     answers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats(Value):
+class Stats(Value, frozen=True, kw_only=True):
     """How much is there?"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures(Value):
+class Figures(Value, frozen=True, kw_only=True):
     """`next_due_ms` and `gate_next_ms` are None if nothing waits there."""
 
     accepted: int
@@ -347,8 +320,7 @@ ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
 # --- streams --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSlice(Value):
+class ReadSlice(Value, frozen=True, kw_only=True):
     """The rows of one slice: WINDOW_SCHEMA, or UNIT_SCHEMA with `is_mapped`."""
 
     plan: str
@@ -358,8 +330,7 @@ class ReadSlice(Value):
     is_mapped: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadPending(Value):
+class ReadPending(Value, frozen=True, kw_only=True):
     """What is due in [start_ms, end_ms) and not done: WINDOW_SCHEMA."""
 
     start_ms: int
@@ -367,15 +338,13 @@ class ReadPending(Value):
     topics: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindPending(Value):
+class FindPending(Value, frozen=True, kw_only=True):
     """What waits under a key, unique id or offset id: WINDOW_SCHEMA."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadMessages(Value):
+class ReadMessages(Value, frozen=True, kw_only=True):
     """What consumers can read at [start, end) of a queue: STORED_SCHEMA."""
 
     topic: str
@@ -384,8 +353,7 @@ class ReadMessages(Value):
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket(Value):
+class Ticket(Value, frozen=True, kw_only=True):
     """Which stream; exactly one field is set."""
 
     slice: ReadSlice | None = None
@@ -394,8 +362,7 @@ class Ticket(Value):
     messages: ReadMessages | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageRows(Value):
+class StageRows(Value, frozen=True, kw_only=True):
     """Keep the rows that follow under a token until they are committed, discarded or too old.
 
     The stream's schema says what they are: DELIVERY_SCHEMA or SCHEDULE_SCHEMA.

@@ -23,7 +23,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -108,7 +107,7 @@ class Supervisor:
 
     def _change(self, *, is_told: bool = True, **changes: Any) -> None:
         with self._lock:
-            self._report = report = replace(self._report, **changes)
+            self._report = report = self._report.changed(**changes)
         if is_told:
             self._on_change(report)
 

@@ -32,6 +32,7 @@ from dueline.errors import BrokerError, InvalidRequest
 from dueline.spark import transform as transforms
 from dueline.spark.options import Options
 from dueline.spark.session import SessionOptions, open_session
+from dueline.spark.warming import warm
 
 __all__ = ["DeliveryOptions", "main", "query_of", "run", "start"]
 
@@ -148,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except InvalidRequest as error:
             log.critical("%s", error.message)
             return 2
+        warm(session)
         try:
             run(session, options, stop)
         except (BrokerError, PySparkException) as error:

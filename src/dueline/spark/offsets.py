@@ -19,8 +19,7 @@ from dueline.flight.values import Value
 __all__ = ["Offset", "ShardOffset"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardOffset(Value):
+class ShardOffset(Value, frozen=True, kw_only=True):
     """A corner of one shard, and how often it was taken."""
 
     due_ms: int

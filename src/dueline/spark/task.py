@@ -15,7 +15,7 @@ from typing import Final
 from pyspark import TaskContext
 
 from dueline.errors import InvalidRequest
-from dueline.flight.values import Value, dataclass
+from dueline.flight.values import Value
 
 __all__ = ["Batch", "attempt_token", "current_batch"]
 
@@ -23,8 +23,7 @@ _RUN: Final = "spark.jobGroup.id"
 _BATCH: Final = "streaming.sql.batchId"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch(Value):
+class Batch(Value, frozen=True, kw_only=True):
     """One micro-batch of one run of a query."""
 
     run: str
