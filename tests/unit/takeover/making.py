@@ -79,7 +79,8 @@ class FakeBroker:
             blank = struct.pack(">iI", left, 0xCBD43194)
             self._segments[base][self._end - base : self._end - base + 8] = blank
             self._end = base = base + self.segment_size
-        self._segments.setdefault(base, bytearray(self.segment_size))
+        if base not in self._segments:
+            self._segments[base] = bytearray(self.segment_size)
         position, self._end = self._end, self._end + size
         return position
 
