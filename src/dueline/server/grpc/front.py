@@ -94,6 +94,7 @@ class _Side(asyncio.Protocol):
         self.front: Final = front
         self.transport: asyncio.Transport | None = None
         self.other: _Side | None = None
+        self.is_silent = False
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -105,11 +106,15 @@ class _Side(asyncio.Protocol):
             self.other.transport.write(data)
 
     def eof_received(self) -> bool:
-        other = self.other.transport if self.other is not None else None
-        if other is not None and other.can_write_eof() and not other.is_closing():
-            other.write_eof()
-            return True
-        return False
+        """This end says no more; when neither does, the connection is over."""
+        self.is_silent = True
+        if self.other is None or self.other.is_silent:
+            return False
+        transport = self.other.transport
+        if transport is None or transport.is_closing() or not transport.can_write_eof():
+            return False
+        transport.write_eof()
+        return True
 
     def pause_writing(self) -> None:
         """This end does not take more: the other must not be read."""
