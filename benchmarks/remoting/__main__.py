@@ -60,11 +60,11 @@ def main() -> None:
                 )
             )
         )
-        print(f"{os.cpu_count()} cores; fdatasync of 400 bytes: {_sync_us(folder):.0f} µs (median)")
+        print(f"{os.cpu_count()} cores; {_machine(folder)}")
         brokers = _start(stack, folder, kinds, is_alone=args.alone)
         _warm_up(brokers, args.warm_up)
         measured = _measure(brokers, rows, rounds=args.rounds, seconds=args.seconds)
-        print(f"after it: {_sync_us(folder):.0f} µs")
+        print(f"after it: {_machine(folder)}")
         for kind in kinds:
             _print_table(kind, [each for each in brokers if each.flush == kind], rows, measured)
 
@@ -162,6 +162,12 @@ def _print_table(
 def _median(figures: Sequence[Figure], name: str) -> float:
     values: list[float] = [getattr(figure, name) for figure in figures]
     return statistics.median(values)
+
+
+def _machine(folder: Path) -> str:
+    """How busy it is with other things: rates are worth little if it is."""
+    load = os.getloadavg()[0]
+    return f"load {load:.1f}; fdatasync of 400 bytes: {_sync_us(folder):.0f} µs (median)"
 
 
 def _sync_us(folder: Path) -> float:

@@ -1,0 +1,79 @@
+"""Where the time goes: `python -m benchmarks.remoting.steps`.
+
+The steps of a send and of a pull, each by itself in this process and without waiting for a disk, in
+microseconds of processor time of one message: the least of several runs, so what is told is the
+code and not the neighbours. What a broker's process takes beyond the sum is the operating system's
+(sockets, fsync) and the threads' (a hand-over to the writer and back, once for each group).
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import timeit
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from benchmarks.remoting.frames import frames
+from dueline.message import Message, decode_properties
+from dueline.store import PutResult, Store, StoreOptions
+from dueline.wire import Command, FrameDecoder
+from dueline.wire.headers import SendRequest
+from dueline.wire.send_answer import encode_send_answer
+
+GROUPS: Final = (1, 8, 64, 256)
+PULL_COUNT: Final = 32
+
+
+def main() -> None:
+    sends = frames("send")
+    stream = b"".join(sends)
+    cut = list(FrameDecoder().feed(stream))
+    command = Command.decode(cut[0])
+    text = command.ext["i"]
+    _row("cut a frame", _us(lambda: list(FrameDecoder().feed(stream)), len(sends)))
+    _row("JSON header to command", _us(lambda: Command.decode(cut[0])))
+    _row("typed header, if it is a new one", _us(lambda: SendRequest.decode(command.ext)))
+    _row("properties", _us(lambda: decode_properties(text)))
+    with tempfile.TemporaryDirectory(prefix="dueline-bench-") as folder:
+        store = Store.open(Path(folder) / "store", StoreOptions(flush="async"))
+        for kind, more in (("ordinary", {}), ("delayed", {"DELAY": "3"})):
+            properties = {**decode_properties(text), **more}
+            for count in GROUPS:
+                messages = [_message(properties, number) for number in range(count)]
+                took_us = _us(partial(store.put_all, messages), count)
+                _row(f"store, {kind}, {count} in a group", took_us)
+        answer = store.put(_message(decode_properties(text), 0))
+        _row("answer", _us(lambda: _answer(answer)))
+
+        def pull() -> bytes:
+            return b"".join(store.read("bench", 0, 0, count_max=PULL_COUNT).records)
+
+        _row(f"read, {PULL_COUNT} at once", _us(pull, PULL_COUNT))
+        store.close()
+
+
+def _message(properties: dict[str, str], number: int) -> Message:
+    return Message(topic="bench", body=b"x" * 200, queue_id=number % 4, properties=properties)
+
+
+def _answer(result: PutResult) -> bytes:
+    return encode_send_answer(
+        *(1, result.message_id, result.queue_id, result.queue_offset, result.unique_id, None)
+    )
+
+
+def _us(step: Callable[[], object], count: int = 1) -> float:
+    number = max(1, 500 // count)
+    times_s = timeit.repeat(step, timer=time.thread_time, number=number, repeat=25)
+    return min(times_s) / number / count * 1e6
+
+
+def _row(name: str, took_us: float) -> None:
+    print(f"{name:36} {took_us:8.1f} µs")
+
+
+if __name__ == "__main__":
+    main()
