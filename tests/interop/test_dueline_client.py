@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from datetime import timedelta
 
 import pytest
@@ -93,3 +96,35 @@ def test_python_to_java_and_back(server: Server, java: Client, topic: str, group
     assert bodies[mine.id] == b"from python" * 1000
     assert bodies[theirs["id"]].startswith(b"from java-0...")
     assert len(bodies[theirs["id"]]) == 20_000
+
+
+def test_commands_send_and_tail(server: Server, topic: str, group: str) -> None:
+    words = ("--name-server", server.name_server)
+    sent = run_command("send", topic, "message {n}", "--count", "3", "--level", "1", *words)
+    tail = run_command(
+        *("tail", topic, "--group", group, "--from", "start", "--count", "3", "--json"),
+        *("--timeout", "60s", *words),
+    )
+    rest = run_command("send", topic, "last", "--key", "k", *words)
+    last = run_command("tail", topic, "--group", group, "--count", "1", "--timeout", "60s", *words)
+
+    arrived = [json.loads(line) for line in tail.splitlines()]
+    assert sorted(each["body"] for each in arrived) == [f"message {n}" for n in (1, 2, 3)]
+    assert {each["properties"]["UNIQ_KEY"] for each in arrived} == {
+        line.split()[0] for line in sent.splitlines()
+    }
+    assert all(each["due_ms"] == each["born_ms"] + server.level_ms(1) for each in arrived)
+    assert [each for each in arrived if each["late_ms"] < 0] == []
+    assert rest.endswith("  visible now\n")
+    assert last.endswith("  not delayed  key=k  last\n")
+
+
+def run_command(*words: str) -> str:
+    """Run `dueline WORDS…`; gives what it printed."""
+    return subprocess.run(
+        [sys.executable, "-m", "dueline", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout

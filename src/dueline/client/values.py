@@ -16,6 +16,7 @@ from dueline.store.record import Record
 
 __all__ = ["Outgoing", "Received", "Sent", "received"]
 
+_DUE_NAMES: Final = frozenset(("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"))
 _COMPRESSION_MASK: Final = 0x700
 _ZLIB: Final = (0, 0x300)
 _BODY_SIZE_BYTES_MAX: Final = 64 << 20
@@ -38,7 +39,9 @@ class Outgoing:
 
     @property
     def is_delayed(self) -> bool:
-        return (self.delay, self.delay_level, self.deliver_at) != (None, None, None)
+        """Whether it says a time, by a field or by a property: such messages go one by one."""
+        has_time = (self.delay, self.delay_level, self.deliver_at) != (None, None, None)
+        return has_time or not _DUE_NAMES.isdisjoint(self.properties)
 
     def to_properties(self, unique_id: str) -> dict[str, str]:
         """The properties that say all this to a broker.

@@ -62,6 +62,19 @@ def test_many_messages_are_numbered(broker: Broker, run: Run) -> None:
     assert len(broker.store.query("orders", "k2500")) == 1
 
 
+@pytest.mark.parametrize("words", [("--delay", "1h"), ("--level", "18"), ("--at", "2090-01-01")])
+def test_many_delayed_messages_are_each_told_their_time(
+    broker: Broker, run: Run, words: tuple[str, ...]
+) -> None:
+    ran = run("send", "orders", "n{n}", "--count", "3", *words)
+
+    assert len(ran.lines) == 3
+    for line in ran.lines:
+        unique_id, _, rest = line.partition("  ")
+        assert rest.startswith("due ")
+        assert len(broker.store.find_delayed(unique_id)) == 1
+
+
 def test_a_single_message_is_sent_as_it_is(broker: Broker, run: Run) -> None:
     run("send", "orders", "{n}")
 
