@@ -216,8 +216,8 @@ def _channel_options(options: GrpcOptions) -> list[tuple[str, Any]]:
         ("grpc.max_send_message_length", -1),
         # Half a handshake, or half of what HTTP/2 begins with: closed in time.
         ("grpc.server_handshake_timeout_ms", options.handshake_ms_max),
-        # A burst of calls, as when all clients come back at once, waits its turn: by default some of
-        # those behind the thousandth are cancelled at random.
+        # A burst of calls, as when all clients come back at once, waits its turn: by default some
+        # of those behind the thousandth are cancelled at random.
         ("grpc.server.max_pending_requests", options.call_count_max),
         ("grpc.server.max_pending_requests_hard_limit", options.call_count_max),
         ("grpc.so_reuseport", 0),  # a taken port is an error, not a second listener
