@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.interop.apache import LEVELS, Apache
 from tests.interop.clients import Client
 from tests.interop.processes import Event, Process
@@ -76,7 +77,7 @@ def test_stopped_broker_is_taken_over(tmp_path: Path) -> None:
             assert set(by_id(consumer.wait_events("received", 8))) == set(read)
             leave(consumer)
         # Large enough to be compressed.
-        levels = [0, 12, 14, 0, 18]
+        levels = [0, 8, 10, 0, 18]
         sent = by_id(
             client.send(topic=TOPIC, count=20, level=",".join(map(str, levels)), body="sent",
                         tag="t", key="k", body_size=6_000)
@@ -112,7 +113,7 @@ def test_killed_broker_is_taken_over(tmp_path: Path) -> None:
     """What it had delivered in its last seconds, and not noted, does not come again."""
     with Apache.start("apache49", tmp_path / "apache") as apache:
         client = Client(kind="java49", name_server=apache.name_server, folder=tmp_path)
-        sent = by_id(client.send(topic=TOPIC, count=8, level="1,14"))
+        sent = by_id(client.send(topic=TOPIC, count=8, level="1,10"))
         soon = {one: event for one, event in sent.items() if event["index"] % 2 == 0}
         with client.start("consume", topic=TOPIC, group=GROUP) as consumer:
             consumer.wait_events("received", 4, of=lambda one: one["id"] in soon)
@@ -123,7 +124,9 @@ def test_killed_broker_is_taken_over(tmp_path: Path) -> None:
         summary = take_over(apache, tmp_path / "data", "--assume-pending")
 
     assert set(soon) <= set(seen)
-    assert summary["pending"] + summary["ordinary"] == 8
+    # How far the group had read is noted every few seconds: some may count as read, or none.
+    read_count = summary["left"].get("read", 0)
+    assert summary["pending"] + summary["ordinary"] + read_count == 8, summary
     assert summary["left"]["delivered"] >= 4
     with Broker(tmp_path / "data") as broker:
         client = Client(kind="java49", name_server=broker.name_server, folder=tmp_path)
@@ -135,9 +138,10 @@ def test_killed_broker_is_taken_over(tmp_path: Path) -> None:
                 consumer.wait_events("received", len(missing), of=lambda one: one["id"] in missing)
             found = by_id(consumer.events("received"))
 
-    check_received({**seen, **found}, sent, [1, 14])
+    check_received({**seen, **found}, sent, [1, 10])
 
 
+@pytest.mark.soak
 def test_timer_and_transactions_of_a_5x_broker_are_taken_over(tmp_path: Path) -> None:
     with Apache.start("apache5", tmp_path / "apache") as apache:
         client = Client(kind="java5", name_server=apache.name_server, folder=tmp_path)
