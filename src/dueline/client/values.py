@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from dueline.errors import InvalidRequest
-from dueline.message import SYS_COMPRESSED, decode_properties
+from dueline.message import decode_properties
 from dueline.store.record import Record
+from dueline.wire.packing import unpacked
 
 __all__ = ["Outgoing", "Received", "Sent", "received"]
 
 _DUE_NAMES: Final = frozenset(("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"))
-_COMPRESSION_MASK: Final = 0x700
-_ZLIB: Final = (0, 0x300)
 _BODY_SIZE_BYTES_MAX: Final = 64 << 20
 """What a body may grow to; a few bytes can claim to be gigabytes."""
 
@@ -142,7 +140,7 @@ def received(record: Record) -> Received:
     properties = decode_properties(record.properties)
     return Received(
         topic=properties.get("RETRY_TOPIC", record.topic.decode("utf-8", "replace")),
-        body=_body(record),
+        body=unpacked(record.body, record.sys_flag, _BODY_SIZE_BYTES_MAX),
         id=properties.get("UNIQ_KEY", ""),
         tag=properties.get("TAGS"),
         keys=tuple(properties.get("KEYS", "").split()),
@@ -154,20 +152,3 @@ def received(record: Record) -> Received:
         store_ms=record.store_ms,
         position=record.position,
     )
-
-
-def _body(record: Record) -> bytes:
-    """The body, unpacked; as it is if it cannot be: one bad body must not hold up its queue."""
-    if not record.sys_flag & SYS_COMPRESSED:
-        return record.body
-    if record.sys_flag & _COMPRESSION_MASK not in _ZLIB:
-        raise InvalidRequest(
-            f"body: expected zlib compression, found flags {record.sys_flag:#x}; "
-            "send without LZ4 or Zstandard"
-        )
-    unpacking = zlib.decompressobj()
-    try:
-        body = unpacking.decompress(record.body, _BODY_SIZE_BYTES_MAX)
-    except zlib.error:
-        return record.body
-    return body if unpacking.eof else record.body

@@ -3,8 +3,7 @@
 Producers of the two protocols compress differently, and say so in different places:
 
     5.x    the message's `body_encoding`: gzip
-    4.x    the record's flags: bit 0, and in bits 8 to 10 which method: 1 LZ4, 2 Zstandard,
-           3 (or nothing, with old clients) zlib
+    4.x    the record's flags, see `dueline.wire.packing`
 
 What 5.x clients send is stored unpacked, since 4.x clients know no gzip. What 4.x clients send is
 stored as it came, since their consumers unpack it themselves, and unpacked here for 5.x clients.
@@ -17,11 +16,10 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-import pyarrow as pa
-
 from dueline.message import SYS_COMPRESSED
 from dueline.server.grpc.codes import Code, Refused
 from dueline.store import Record
+from dueline.wire.packing import unpacked
 
 __all__ = ["UNPACKED_SIZE_MAX", "body_of", "is_heavy", "stored_body"]
 
@@ -34,11 +32,7 @@ ENCODING_UNSPECIFIED: Final = 0
 ENCODING_IDENTITY: Final = 1
 ENCODING_GZIP: Final = 2
 
-_METHOD_SHIFT: Final = 8
-_METHOD_MASK: Final = 0x7
-_ARROW_METHODS: Final = {1: "lz4", 2: "zstd"}
 _GZIP_BITS: Final = 31
-_ZLIB_BITS: Final = 15
 
 
 def stored_body(body: bytes, encoding: int, size_max: int) -> bytes:
@@ -77,27 +71,9 @@ def _gunzip(body: bytes, size_max: int) -> bytes:
 
 def body_of(record: Record, *, size_max: int = UNPACKED_SIZE_MAX) -> bytes:
     """A stored body for 5.x clients: unpacked, or as it came if it cannot be."""
-    if not record.sys_flag & SYS_COMPRESSED:
-        return record.body
-    try:
-        plain = _unpack(record.body, (record.sys_flag >> _METHOD_SHIFT) & _METHOD_MASK, size_max)
-    except (zlib.error, pa.ArrowException, OSError):
-        return record.body
-    return plain if len(plain) <= size_max else record.body
+    return unpacked(record.body, record.sys_flag, size_max)
 
 
 def is_heavy(record: Record) -> bool:
     """Does it take long to unpack this body and to sum it up?"""
     return bool(record.sys_flag & SYS_COMPRESSED) or len(record.body) > HEAVY_SIZE
-
-
-def _unpack(body: bytes, method: int, size_max: int) -> bytes:
-    """At most one byte more than allowed."""
-    if method in _ARROW_METHODS:
-        stream = pa.CompressedInputStream(pa.BufferReader(body), _ARROW_METHODS[method])
-        return bytes(stream.read(size_max + 1))
-    unpacker = zlib.decompressobj(wbits=_ZLIB_BITS)
-    plain = unpacker.decompress(body, size_max + 1)
-    if len(plain) <= size_max and not unpacker.eof:
-        raise zlib.error("a part")
-    return plain
