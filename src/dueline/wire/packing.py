@@ -1,7 +1,7 @@
 """Bodies that a 4.x producer has compressed.
 
-A record's flags say so: bit 0, and in bits 8 to 10 with which method (1 LZ4, 2 Zstandard, 3 zlib;
-old clients say nothing, and mean zlib). Brokers keep such bodies as they came; consumers unpack them.
+A record's flags say so: bit 0, and in bits 8 to 10 with which method: 1 LZ4, 2 Zstandard, 3 zlib.
+Old clients name none, and mean zlib. Brokers keep such bodies as they came; consumers unpack them.
 
 A small body may be made to unpack to gigabytes: unpacking stops at a bound.
 """
