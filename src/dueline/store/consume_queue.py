@@ -63,23 +63,27 @@ class ConsumeQueue:
         self.end = 0
 
     def begin(self, first: int) -> None:
-        """Let a queue that never held anything begin at this offset.
+        """Let an empty queue begin at this offset.
 
-        What is before it in its file is filled as RocketMQ does, which takes a file that begins
-        with zeros for an empty one.
+        What is before it in its file is not looked at again. Where nothing was it is filled as
+        RocketMQ does, which takes a file that begins with zeros for an empty one.
 
         Raises:
             Unavailable: the disk is full; the queue is what it was.
         """
-        assert self.end == 0, "a queue that has messages begins where it began"
+        assert self.end == self.start, "a queue that has messages begins where it began"
         base = self._base_of(first)
+        checks: dict[int, Check] = {}
         if first > base:
-            filler = FILLER_UNIT * (first - base)
             file = self._file(base, create=True)
-            file.allocate(0, len(filler))
-            file.write_at(0, filler)
+            file.allocate(0, (first - base) * UNIT_SIZE)
+            data = file.read_at(0, (first - base) * UNIT_SIZE)
+            units = np.frombuffer(data, dtype=UNIT_DTYPE).copy()
+            units[units["size"] <= 0] = np.frombuffer(FILLER_UNIT, dtype=UNIT_DTYPE)
+            file.write_at(0, units.tobytes())
             self._written.add(base)
-            self.checks[base] = (first - base, crc32(filler))
+            checks[base] = (first - base, crc32(units.tobytes()))
+        self.checks = checks
         self.start = self.end = first
 
     def reserve(self, count: int) -> None:

@@ -425,11 +425,10 @@ class _Recovery:
     def _find_last_ends(self) -> None:
         """Without a checkpoint, a queue ends where it did when the states were saved. Of a queue
         whose records were all deleted since, nothing else tells that its offsets are used up."""
-        used_up = {
-            topic: {queue_id: [end, end] for queue_id, (_, end) in queues.items()}
-            for topic, queues in self._queue_ranges.items()
-        }
-        self._core.queues.restore(used_up, {})
+        queues = self._core.queues
+        for topic, ranges in self._queue_ranges.items():
+            for queue_id, (_, end) in ranges.items():
+                queues.by_number(queues.number_of(topic, int(queue_id))).begin(end)
 
     def _find_first_offsets(self, rows: GateRows, floor_ms: int) -> None:
         """Without a checkpoint, a queue begins where its first records say: what came before them
@@ -443,8 +442,7 @@ class _Recovery:
             firsts = own - np.arange(len(own))
             found, counts = np.unique(firsts[firsts >= 0], return_counts=True)
             if len(found):
-                queue = self._core.queues.by_number(number)
-                queue.start = queue.end = int(found[counts.argmax()])
+                self._core.queues.by_number(number).begin(int(found[counts.argmax()]))
 
     def _note_levels(self) -> None:
         core = self._core

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -240,6 +241,11 @@ def test_offsets_of_an_emptied_queue_are_not_given_out_again(store: Store, wall:
     with open_store(store.path, wall, OPTIONS) as again:
         assert again.offset_range("rare", 0) == (1, 1)
         assert again.put(ordinary(b"again", "rare")).queue_offset == 1
+    shutil.rmtree(store.path / "consumequeue")
+
+    with open_store(store.path, wall, OPTIONS) as again:
+        (found,) = read_all(again, "rare")
+        assert (found.queue_offset, found.body) == (1, b"again"), "its file is made again as well"
 
 
 def test_crowded_segment_is_not_compacted(store: Store, wall: Wall) -> None:
