@@ -8,10 +8,10 @@ numbers or booleans as ext values are taken. Writing is strict: Go's client read
 as a string. The result of `read` always can be written again; half a surrogate pair, which JSON
 can escape but UTF-8 cannot carry, is refused.
 
-This is the hot path: `read` skips the standard decoder's wrapper (2 of 5.5 µs) and `write` fills
-in a pattern, with the standard library's C function for the strings, instead of walking a
-dictionary (1.5 instead of 4.7 µs). A JSON library outside the standard one would save 2 µs more
-of the 50 that a request costs; that does not pay for a dependency.
+This is the hot path: headers as clients write them are read by a typed decoder (3 instead of 6
+µs), and by the liberal reader only if that one refuses them. `write` fills in a pattern, with the
+standard library's C function for the strings, instead of walking a dictionary (1.5 instead of 4.7
+µs).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import json
 from collections.abc import Mapping
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from dueline.errors import LocalProtocolError, RemoteProtocolError
 from dueline.wire.binary_header import HeaderFields
@@ -36,12 +38,43 @@ _LANGUAGE_BY_NAME: Final = {language.name: language for language in Language}
 _NAME_BY_LANGUAGE: Final = {language: language.name for language in Language}
 
 
+class _Header(msgspec.Struct, gc=False):
+    """A header as clients write it."""
+
+    code: int
+    opaque: int
+    language: str = ""
+    version: int = 0
+    flag: int = 0
+    remark: str | None = None
+    extFields: dict[str, str] | None = None
+
+
+_read_usual: Final = msgspec.json.Decoder(_Header).decode
+
+
 def read(header: bytes) -> HeaderFields:
     """The fields of a JSON header; whether their numbers are in range is for the caller to check.
 
     Raises:
         RemoteProtocolError: not JSON, not an object, or a field of another type.
     """
+    try:
+        usual = _read_usual(header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _read_liberally(header)
+    return (
+        usual.code,
+        _LANGUAGE_BY_NAME.get(usual.language, Language.OTHER),
+        usual.version,
+        usual.opaque,
+        usual.flag,
+        usual.remark,
+        usual.extFields or {},
+    )
+
+
+def _read_liberally(header: bytes) -> HeaderFields:
     try:
         text = str(header, "utf-8").strip(_BLANKS)
         fields, end = _read_value(text)
