@@ -20,7 +20,7 @@ from tests.conftest import IS_SOAK
 from tests.crash.crashing import Crash, crash_and_go_on
 from tests.crash.script import STEPS, Driver
 
-from dueline.store import Files, key_index, states, timeline
+from dueline.store import Files, key_index, states, timeline, writing
 from dueline.testing import FaultyFiles
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
@@ -76,6 +76,7 @@ def operation_count(
     """How many operations the script has; small thresholds add merges and trims."""
     if request.param == "small":
         monkeypatch.setattr(states, "_TRIM_MIN", 4)
+        monkeypatch.setattr(writing, "PART_ROWS", 2)
         monkeypatch.setattr(timeline, "MERGE_RUN_COUNT", 2)
         monkeypatch.setattr(key_index, "_MERGE_FILE_COUNT", 2)
     count = count_operations(fast_path / "script")

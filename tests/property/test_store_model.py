@@ -45,6 +45,7 @@ from dueline.store import (
     run,
     states,
     timeline,
+    writing,
 )
 
 # What recovery must be able to make again from the logs; mostly nothing is lost.
@@ -332,6 +333,7 @@ def _tiny_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_index, "_MERGE_FILE_COUNT", 3)
     monkeypatch.setattr(run, "_CURSOR_STEP", 4)
     monkeypatch.setattr(states, "_TRIM_MIN", 8)
+    monkeypatch.setattr(writing, "PART_ROWS", 3)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ A message is answered when it is on disk (`flush = sync`). A refused message cha
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -31,6 +31,8 @@ from dueline.store.run import Units
 __all__ = ["PutManyResult", "PutResult", "Putter"]
 
 GROUP_MESSAGES_MAX: Final = 1024
+PART_ROWS: Final = 16_384
+"""A table is encoded in parts of so many rows: memory that is used again is quicker than new."""
 
 
 class PutResult(NamedTuple):  # a tuple: one is made for every single put
@@ -303,63 +305,101 @@ class Putter:
         Raises:
             InvalidRequest, LimitExceeded: names the first bad row; nothing was changed.
         """
+        self._core.check_open()
+        now_ms = self._core.clock.now_ms()
+        starts = range(0, max(table.num_rows, 1), PART_ROWS)
+        try:
+            parts = [self._encode(table.slice(start, PART_ROWS), now_ms) for start in starts]
+        except BrokerError:
+            self._encode(table, now_ms)  # refuses it too, and counts rows from the table's first
+            raise
+        return self._put_parts(parts)
+
+    def _encode(self, table: pa.Table, now_ms: int) -> bulk.Bulk:
         core = self._core
-        core.check_open()
-        rows = bulk.encode(
-            table,
-            now_ms=core.clock.now_ms(),
-            rules=core.rules,
-            ids=core.ids,
-            store_host=core.store_host,
+        return bulk.encode(
+            table, now_ms=now_ms, rules=core.rules, ids=core.ids, store_host=core.store_host
         )
-        return self.put_encoded(rows)
 
     def put_encoded(self, rows: bulk.Bulk) -> PutManyResult:
         """Append encoded rows as one group."""
+        return self._put_parts([rows])
+
+    def _put_parts(self, parts: Sequence[bulk.Bulk]) -> PutManyResult:
         core = self._core
-        count = len(rows)
+        count = sum(len(part) for part in parts)
+        unique_ids = pa.concat_arrays([part.unique_ids for part in parts])
         if not count:
             empty = np.empty(0, dtype=np.int64)
             return PutManyResult(
-                first_seq=core.next_seq, count=0, unique_ids=rows.unique_ids, due_ms=empty
+                first_seq=core.next_seq, count=0, unique_ids=unique_ids, due_ms=empty
             )
         with core.delay_lock:
             core.check_open()
-            core.check_size(int(rows.sizes.max()), is_delayed=True)
-            sizes = np.append(rows.sizes, control.encoded_size(0))
-            positions, end = core.delay.place(sizes)
+            sizes = np.concatenate([part.sizes for part in parts])
+            core.check_size(int(sizes.max()), is_delayed=True)
+            positions, end = core.delay.place(np.append(sizes, control.encoded_size(0)))
             core.reserve(core.delay, end)
             store_ms = core.clock.now_ms()
             first_seq = core.next_seq
-            due_ms = rows.stamp(
-                positions=positions[:count],
-                queue_offsets=self._take_delay_offsets(rows),
-                store_ms=store_ms,
-                first_seq=first_seq,
-                level_delays_ms=np.array(core.rules.levels.delays_ms, dtype=np.int64),
-            )
+            due_ms = self._stamp(parts, positions, store_ms)
             last = Control(kind=control.END, start=int(positions[0]), count=count)
             closing = control.encode(last, position=int(positions[-1]), store_ms=store_ms)
-            core.append(core.delay, positions, sizes, rows.data, closing)
+            with core.closing_on_failure():
+                for part, own in _cut(parts, positions):
+                    core.delay.append(own, part.sizes, part.data)
+                core.delay.append(positions[-1:], np.array([len(closing)]), closing)
+                if core.is_sync:
+                    core.delay.sync()
             core.next_seq += count
+            positions = positions[:-1]
             with core.lock:
-                core.note_segments(positions[:count], first_seq)
-                numbers = np.array(
-                    [core.timeline.topics.number_of(name) for name in rows.names], dtype=np.int32
-                )
-                units = Units(
-                    due_ms=due_ms,
-                    seq=np.arange(first_seq, first_seq + count, dtype=np.int64),
-                    position=positions[:count],
-                    size=rows.sizes.astype(np.int32),
-                    topic=numbers[rows.topic],
-                    queue_id=rows.queue_id,
-                )
+                core.note_segments(positions, first_seq)
+                units = self._units(parts, positions, sizes, due_ms, first_seq)
                 core.timeline.add(units, end=first_seq + count, position_end=core.delay.end)
-                hashes, owners = _flat_hashes(rows.key_hashes)
+                hashes, owners = _flat_hashes(pa.concat_arrays([part.key_hashes for part in parts]))
                 core.delay_keys.add(hashes, positions[owners], position_end=core.delay.end)
-        return PutManyResult(
-            first_seq=first_seq, count=count, unique_ids=rows.unique_ids, due_ms=due_ms
+        return PutManyResult(first_seq=first_seq, count=count, unique_ids=unique_ids, due_ms=due_ms)
+
+    def _stamp(self, parts: Sequence[bulk.Bulk], positions: Int64s, store_ms: int) -> Int64s:
+        """Fill in what the log decided, before anything is written; returns the due times."""
+        core = self._core
+        delays_ms = np.array(core.rules.levels.delays_ms, dtype=np.int64)
+        dues = []
+        seq = core.next_seq
+        for part, own in _cut(parts, positions):
+            dues.append(
+                part.stamp(
+                    positions=own,
+                    queue_offsets=self._take_delay_offsets(part),
+                    store_ms=store_ms,
+                    first_seq=seq,
+                    level_delays_ms=delays_ms,
+                )
+            )
+            seq += len(part)
+        return np.concatenate(dues)
+
+    def _units(
+        self,
+        parts: Sequence[bulk.Bulk],
+        positions: Int64s,
+        sizes: Int64s,
+        due_ms: Int64s,
+        first_seq: int,
+    ) -> Units:
+        topics = self._core.timeline.topics
+        numbers = [
+            np.array([topics.number_of(name) for name in part.names], dtype=np.int32)[part.topic]
+            for part in parts
+        ]
+        return Units(
+            due_ms=due_ms,
+            seq=np.arange(first_seq, first_seq + len(positions), dtype=np.int64),
+            position=positions,
+            size=sizes.astype(np.int32),
+            topic=np.concatenate(numbers),
+            queue_id=np.concatenate([part.queue_id for part in parts]),
         )
 
     def _take_delay_offsets(self, rows: bulk.Bulk) -> Int64s:
@@ -377,6 +417,14 @@ class Putter:
     def replace(self, drafts: list[Draft], replaced: Int64s) -> list[PutResult]:
         """Append delayed messages in place of earlier ones, as one group."""
         return self._put_delayed(drafts, replaced=replaced)
+
+
+def _cut(parts: Sequence[bulk.Bulk], positions: Int64s) -> Iterator[tuple[bulk.Bulk, Int64s]]:
+    """Each part with its rows' positions."""
+    start = 0
+    for part in parts:
+        yield part, positions[start : start + len(part)]
+        start += len(part)
 
 
 def _flat_hashes(lists: pa.ListArray) -> tuple[Any, Int64s]:

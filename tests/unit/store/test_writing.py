@@ -23,7 +23,7 @@ from tests.unit.store.making import (
 
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound, StoreClosed
 from dueline.message import Message
-from dueline.store import PutResult, Store, restore
+from dueline.store import PutResult, Store, restore, writing
 from dueline.store.files import File, Files
 
 
@@ -133,6 +133,45 @@ def test_table_with_a_row_that_fits_no_segment_is_refused(store: Store) -> None:
     table = pa.table({"topic": ["t", "t"], "body": [b"", bytes(16_000)], "delay_ms": [1, 1]})
 
     with pytest.raises(LimitExceeded, match="larger segments"):
+        store.put_many(table)
+
+    assert store.pending_count() == 0
+
+
+def test_table_of_many_parts_is_one_group(
+    store: Store, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "PART_ROWS", 3)
+    names = [f"key-{number}" for number in range(10)]
+    table = pa.table(
+        {
+            "topic": ["a", "b"] * 5,
+            "body": [name.encode() for name in names],
+            "keys": names,
+            "delay_ms": range(100, 0, -10),
+        }
+    )
+
+    result = store.put_many(table)
+
+    assert (result.first_seq, result.count) == (0, 10)
+    assert result.due_ms.tolist() == [START_MS + 100 - 10 * number for number in range(10)]
+    found = [store.find_delayed(name)[0] for name in names]
+    assert [message.seq for message in found] == [*range(10)]
+    assert [message.topic for message in found] == ["a", "b"] * 5
+    carry_over(store)
+    wall.advance(100)
+    store.open_gate()
+    assert bodies(store, "a") == [b"key-8", b"key-6", b"key-4", b"key-2", b"key-0"]
+
+
+def test_bad_row_of_a_later_part_is_named_by_its_place(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "PART_ROWS", 3)
+    table = pa.table({"topic": ["t"] * 7 + ["not a topic"], "body": [b""] * 8, "delay_ms": [1] * 8})
+
+    with pytest.raises(InvalidRequest, match="row 7: topic"):
         store.put_many(table)
 
     assert store.pending_count() == 0
