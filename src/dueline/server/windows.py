@@ -47,6 +47,16 @@ from dueline.store.schema import DELIVERY_SCHEMA
 __all__ = ["Windows"]
 
 PLAN_COUNT_MAX: Final = 32
+
+CROWD_ROWS: Final = 10_000
+"""Due within `ahead`: worth a batch before the first of them is urgent."""
+
+FAR_ROWS: Final = 200_000
+FAR_RATIO: Final = 12
+"""So many due within so many times `ahead` are carried over earlier than `ahead`."""
+
+FAR_BATCH_ROWS: Final = 50_000
+
 _PAUSE_S_MIN: Final = 0.025
 _PAUSE_RATIO: Final = 20
 
@@ -107,20 +117,36 @@ class Windows:
         return WindowEnd(end=Corner(due_ms=end.due_ms, seq=end.seq, end=end.end))
 
     def _next_corner(self, request: NextWindow) -> StoreCorner | None:
+        """A batch is started when a message is due soon, and for a crowd as soon as it may be.
+
+        A crowd that takes longer than `ahead` to carry over may start earlier, in batches that are
+        small enough to let what is due at once pass.
+        """
         now_ms = self._store.clock.now_ms()
-        until_ms = now_ms + request.ahead_ms if request.until_ms is None else request.until_ms
         due_ms = self._store.next_due_ms()
-        if due_ms is None or due_ms > until_ms:
+        if due_ms is None:
             return None
-        end = self._store.next_corner(
-            until_ms=until_ms,
-            row_count_max=request.row_count_max,
-        )
-        if end == CORNER_START:
+        if request.until_ms is not None:
+            return self._corner(request.until_ms, request.row_count_max)
+        until_ms = now_ms + request.ahead_ms
+        far_ms = now_ms + FAR_RATIO * request.ahead_ms
+        if self._store.pending_count() > FAR_ROWS and self._holds(far_ms, FAR_ROWS):
+            return self._corner(far_ms, min(request.row_count_max, FAR_BATCH_ROWS))
+        if due_ms > until_ms:
             return None
-        is_full = end.due_ms < until_ms
-        is_urgent = due_ms <= now_ms + request.lead_ms or request.until_ms is not None
-        return end if is_urgent or is_full else None
+        is_urgent = due_ms <= now_ms + request.lead_ms
+        if is_urgent or self._holds(until_ms, min(CROWD_ROWS, request.row_count_max)):
+            return self._corner(until_ms, request.row_count_max)
+        return None
+
+    def _holds(self, until_ms: int, row_count: int) -> bool:
+        """Are more than so many messages due by then?"""
+        end = self._store.next_corner(until_ms=until_ms, row_count_max=row_count)
+        return end != CORNER_START and end.due_ms < until_ms
+
+    def _corner(self, until_ms: int, row_count_max: int) -> StoreCorner | None:
+        end = self._store.next_corner(until_ms=until_ms, row_count_max=row_count_max)
+        return None if end == CORNER_START else end
 
     # Plans
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Iterable
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 
 __all__ = ["warm"]
 
@@ -30,16 +29,19 @@ def warm(session: SparkSession) -> threading.Thread:
 
 
 def _run(session: SparkSession) -> None:
-    context = session.sparkContext
-    count = context.defaultParallelism
+    count = session.sparkContext.defaultParallelism
     try:
-        context.parallelize(range(count), count).foreachPartition(load)
+        # A function of a query, not of an RDD: Spark keeps the workers of the two apart.
+        session.range(0, count, 1, count).select(
+            functions.udf(load, "long", useArrow=False)("id")
+        ).collect()
     except (PySparkException, Py4JError) as error:
         # The query starts them itself, and says so if it cannot.
         log.warning("workers were not started ahead: %s", str(error).splitlines()[0])
 
 
-def load(_: Iterable[int]) -> None:
+def load(number: int) -> int:
     """In a worker: load what tasks need."""
     importlib.import_module("dueline.spark.reader")
     importlib.import_module("dueline.spark.writer")
+    return number
