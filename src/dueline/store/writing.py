@@ -31,7 +31,7 @@ from dueline.store.run import Units
 __all__ = ["PutManyResult", "PutResult", "Putter"]
 
 GROUP_MESSAGES_MAX: Final = 1024
-PART_ROWS: Final = 16_384
+PART_ROWS: Final = 32_768
 """A table is encoded in parts of so many rows: memory that is used again is quicker than new."""
 
 
