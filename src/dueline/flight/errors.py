@@ -24,6 +24,13 @@ _FLIGHT_ERRORS: Final[dict[type[BrokerError], type[flight.FlightError]]] = {
 }
 
 
+_NO_ANSWER: Final = (
+    flight.FlightUnavailableError,
+    flight.FlightTimedOutError,
+    flight.FlightCancelledError,  # a broker that stops ends the calls that it has not taken up
+)
+
+
 def to_flight(error: BrokerError) -> flight.FlightError:
     """What the service raises in place of one of our errors."""
     kinds = [kind for kind in type(error).__mro__ if kind in _FLIGHT_ERRORS]
@@ -42,7 +49,7 @@ def from_flight(error: Exception, address: str) -> BrokerError:
     except (ValueError, KeyError, AttributeError, TypeError):
         pass
     first_line = str(error).split("\n")[0][:500]
-    if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+    if isinstance(error, _NO_ANSWER):
         return Unavailable(
             f"broker {address}: expected an answer, found none ({first_line}); is it running, and "
             "is this its Flight port?",
