@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dueline.clock import Clock
-from dueline.flight import FlightClient
+from dueline.flight import FlightClient, protocol
 from dueline.message import Message, decode_properties
 from dueline.server.flight import FlightService
 from dueline.spark.session import SessionOptions, open_session
@@ -84,6 +84,11 @@ def properties_of(record: Record) -> dict[str, str]:
 
 
 MakeBroker = Callable[..., Broker]
+
+
+def next_window(client: FlightClient, **given: int) -> protocol.Corner | None:
+    request = {"ahead_ms": 5_000, "lead_ms": 5_000, "row_count_max": 1000, "wait_ms": 0, **given}
+    return client.call(protocol.NextWindow(**request), protocol.WindowEnd).end
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
 """When a batch is started: at once for a crowd, and earlier for one that takes long."""
 
 import pytest
-from tests.spark.conftest import START_MS, Broker
-from tests.spark.test_flight_service import next_window
+from tests.spark.conftest import START_MS, Broker, next_window
 
 from dueline.server import windows
 

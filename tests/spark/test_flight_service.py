@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.spark.conftest import START_MS, Broker
+from tests.spark.conftest import START_MS, Broker, next_window
 
 from dueline.errors import (
     InvalidRequest,
@@ -24,11 +24,6 @@ from dueline.store.log import LogReader
 from dueline.store.schema import DELIVERY_SCHEMA, SCHEDULE_SCHEMA, WINDOW_SCHEMA
 
 FAR_MS = 1 << 60
-
-
-def next_window(client: FlightClient, **given: int) -> protocol.Corner | None:
-    request = {"ahead_ms": 5_000, "lead_ms": 5_000, "row_count_max": 1000, "wait_ms": 0, **given}
-    return client.call(protocol.NextWindow(**request), protocol.WindowEnd).end
 
 
 def plan(client: FlightClient, slice_count_max: int = 1) -> protocol.WindowPlan:

@@ -34,7 +34,6 @@ from dueline.store.record import decode
 
 __all__ = ["GrpcOffsets"]
 
-_READ: Final = 4
 _SCAN_COUNT_MAX: Final = 64
 """Reads without a match before the caller is asked to pull again."""
 _POLICY: Final = ENUMS["QueryOffsetPolicy"]
@@ -204,9 +203,7 @@ class GrpcOffsets:
 
     async def _queue(self, queue: Any) -> tuple[str, int]:
         topic = topic_of(queue.topic)
-        config = await self._routes.find(topic)
-        if not config.perm & _READ:
-            raise Refused(Code.FORBIDDEN, f"topic {topic}: expected one that may be read")
+        config = await self._routes.find_readable(topic)
         if not 0 <= queue.id < config.read_queue_nums:
             raise Refused(
                 Code.BAD_REQUEST,

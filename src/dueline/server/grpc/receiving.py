@@ -33,7 +33,6 @@ __all__ = ["Receiving"]
 RENEWED_INVISIBLE_MS: Final = 60_000
 REFUSED_MS_MIN: Final = 1_000
 
-_READ: Final = 4
 _ACK_COUNT_MAX: Final = 1_024
 
 _Received: Final = message_class("ReceiveMessageResponse")
@@ -103,9 +102,7 @@ class Receiving:
         group = name_of(request.group)
         self._parts.messaging.group_table.find(group)
         topic = topic_of(request.message_queue.topic)
-        config = await self._routes.find(topic)
-        if not config.perm & _READ:
-            raise Refused(Code.FORBIDDEN, f"topic {topic}: expected one that may be read")
+        config = await self._routes.find_readable(topic)
         if request.batch_size < 1:
             raise Refused(
                 Code.BAD_REQUEST, f"batch size: expected 1 or more, found {request.batch_size}"

@@ -19,11 +19,10 @@ from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
 from dueline.settings import parse_address
 from dueline.wire.admin_bodies import TopicConfig
+from dueline.wire.codes import Permission
 
 __all__ = ["Routes", "accepted_types", "topic_of"]
 
-_READ: Final = 4
-_WRITE: Final = 2
 _EVERY_TYPE: Final = [MessageType[name] for name in ("NORMAL", "FIFO", "DELAY", "TRANSACTION")]
 
 _RouteResponse: Final = message_class("QueryRouteResponse")
@@ -49,6 +48,10 @@ def accepted_types(config: TopicConfig) -> list[int]:
     return [MessageType[name]] if name in MessageType else _EVERY_TYPE
 
 
+def _unreadable(topic: str) -> Refused:
+    return Refused(Code.FORBIDDEN, f"topic {topic}: expected one that may be read")
+
+
 class Routes:
     """The methods about routes."""
 
@@ -66,11 +69,9 @@ class Routes:
 
     async def query_assignment(self, request: Any, context: Any) -> Any:
         group = name_of(request.group)
-        config = await self.find(topic_of(request.topic))
-        if not config.perm & _READ or not config.read_queue_nums:
-            raise Refused(
-                Code.FORBIDDEN, f"topic {config.topic_name}: expected one that may be read"
-            )
+        config = await self.find_readable(topic_of(request.topic))
+        if not config.read_queue_nums:
+            raise _unreadable(config.topic_name)
         is_ordered = self._parts.messaging.group_table.find(group).consume_message_orderly
         # One assignment stands for all queues of the broker, where order does not matter.
         ids = range(config.read_queue_nums) if is_ordered else (-1,)
@@ -93,6 +94,18 @@ class Routes:
         else:
             config = topics.for_send(topic, queue_count=topics.options.queue_count)
         await self._parts.saved()
+        return config
+
+    async def find_readable(self, topic: str) -> TopicConfig:
+        """The same for somebody who wants to receive.
+
+        Raises:
+            NotFound: as `find`.
+            Refused: the operator lets nobody read it.
+        """
+        config = await self.find(topic)
+        if not config.perm & Permission.READ:
+            raise _unreadable(topic)
         return config
 
     def _queue(self, request: Any, config: TopicConfig, queue_id: int) -> Any:
@@ -122,7 +135,7 @@ def endpoints_of(address: str) -> Any:
 
 
 def _permission(config: TopicConfig, queue_id: int) -> int:
-    can_read = bool(config.perm & _READ) and queue_id < config.read_queue_nums
-    can_write = bool(config.perm & _WRITE) and queue_id < config.write_queue_nums
+    can_read = bool(config.perm & Permission.READ) and queue_id < config.read_queue_nums
+    can_write = bool(config.perm & Permission.WRITE) and queue_id < config.write_queue_nums
     names = {(True, True): "READ_WRITE", (True, False): "READ", (False, True): "WRITE"}
     return ENUMS["Permission"][names.get((can_read, can_write), "NONE")]

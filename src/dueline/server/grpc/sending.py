@@ -26,10 +26,10 @@ from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
 from dueline.store import Answer, PutResult
 from dueline.wire.admin_bodies import TopicConfig
+from dueline.wire.codes import Permission
 
 __all__ = ["Sending"]
 
-_WRITE: Final = 2
 _HANDLE_VERSION: Final = "v1"
 _HANDLE_SIZE_MAX: Final = 4_096
 
@@ -49,7 +49,7 @@ class Sending:
     async def send_message(self, request: Any, context: Any) -> Any:
         topic = self._check(request)
         config = await self._routes.find(topic)
-        if not config.perm & _WRITE or not config.write_queue_nums:
+        if not config.perm & Permission.WRITE or not config.write_queue_nums:
             raise Refused(Code.FORBIDDEN, f"topic {topic}: expected one that may be sent to")
         sender = Sender(
             born_host=self._parts.peers(context.peer()),
