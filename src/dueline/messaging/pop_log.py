@@ -1,7 +1,7 @@
 """The receipts on disk: an append-only file of changes to lanes, rewritten when it has grown.
 
     | magic "DUEPOP01" (8) | epoch (4) |
-    | size (4) | crc32 (4) | changes … |     one frame per write, until a size of 0
+    | size (4) | crc32 (4) | changes … |     one frame per write, until a size of 0 or a torn one
 
     L  lane (4)  queue id (4)  cursor (8)  group size (1)  topic size (1)  group  topic
     C  lane (4)  cursor (8)
@@ -16,7 +16,8 @@ are known as foreign.
 `append` never blocks: it gathers changes. `flush`, called by the owner's thread, writes what has
 gathered with one write, and one fsync if somebody waits for it. Acknowledgements wait; receipts do
 not, because to lose them in a power cut only means that messages come again. Since the order of
-changes is the order in the file, no acknowledgement is on disk without the receipt before it.
+changes is the order in the file, and frames count up to the first that is not whole, no
+acknowledgement counts without the receipt before it. Opening the file zeroes what is behind them.
 
 When the file has grown, `flush` writes the state of all lanes as a new file, and the names change
 places: the file is as long as what is in flight, not as what was ever received. Changes that were
@@ -110,6 +111,7 @@ class PopLog:
         self._is_closed = False
         self._file: File | None = None
         self._end = 0
+        self._torn_end = 0  # a failed write may have left bytes up to here
         self._allocated = 0
         self._rewrite_at = REWRITE_SIZE_BYTES
         self.epoch = 0
@@ -133,9 +135,18 @@ class PopLog:
         for lane, _ in lanes.values():
             lane.settle()
         self._file = self._files.open(self._path, writable=True)
+        self._clear(len(data[self._end :].rstrip(b"\0")))
         self._allocated = len(data)
         self._rewrite_at = max(REWRITE_SIZE_BYTES, 2 * self._end)
         return iter(lanes.values())
+
+    def _clear(self, size: int) -> None:
+        """Zero what is torn behind the last whole frame, for good: a frame further on may be whole,
+        and would count again as soon as one of the right size is written in front of it."""
+        assert self._file is not None
+        if size:
+            self._file.write_at(self._end, bytes(size))
+            self._file.sync()
 
     def _read_header(self, data: bytes) -> int:
         if len(data) < _HEADER.size or not data.startswith(MAGIC):
@@ -215,10 +226,12 @@ class PopLog:
                 self._file.resize(target)
                 self._allocated = target
             if payload:
+                padded = frame.ljust(self._torn_end - self._end, b"\0")
+                self._torn_end = max(self._torn_end, end)
                 with full_disk_is_unavailable(self._path):
-                    self._file.write_at(self._end, frame)
+                    self._file.write_at(self._end, padded)
         except Unavailable as error:
-            # Nothing counts before `_end` moves; the next write takes the same place.
+            # Nothing counts before `_end` moves; the next write takes the same place, all of it.
             with self._lock:
                 self._gathered[:0] = changes
             return error
@@ -253,6 +266,7 @@ class PopLog:
         self._file.close()
         self._file = self._files.open(self._path, writable=True)
         self._end = self._allocated = sum(map(len, chunks))
+        self._torn_end = 0
         self._rewrite_at = max(REWRITE_SIZE_BYTES, 2 * self._end)
 
 

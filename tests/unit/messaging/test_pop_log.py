@@ -1,0 +1,116 @@
+"""The receipts' file: what is torn stays away, whatever is written in its place."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from dueline.errors import Unavailable
+from dueline.messaging import pop_log
+from dueline.messaging.pop_lane import Entry, Lane
+from dueline.messaging.pop_log import LaneName, PopLog
+from dueline.store.files import Bytes, File, Files, byte_view
+
+
+def held(path: Path) -> list[int]:
+    """The offsets that a reader of the file takes for received and not done."""
+    log = PopLog(path, Files())
+    (lane, _), *_ = log.open()
+    log.close(list)
+    return list(lane.entries)
+
+
+def write(log: PopLog, *changes: bytes) -> None:
+    """One frame, on disk when it returns."""
+    answers: list[BaseException | None] = []
+    log.append(changes, answers.append)
+    log.flush(list)
+    assert answers == [None]
+
+
+def open_with_three_held(path: Path, files: Files) -> tuple[PopLog, Lane]:
+    log = PopLog(path, files)
+    log.open()
+    lane = Lane(number=1, queue_id=0, cursor=0)
+    for offset in range(3):
+        lane.hold(offset, Entry(attempt=1, visible_ms=5_000, serial=1))
+    name = LaneName(group="g", topic="t")
+    write(log, pop_log.lane_change(lane, name), *(pop_log.hold(lane, at) for at in range(3)))
+    return log, lane
+
+
+def test_acknowledgement_behind_a_torn_frame_does_not_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "receipts.log"
+    log, lane = open_with_three_held(path, Files())
+    torn_at = len(path.read_bytes().rstrip(b"\0"))
+    write(log, pop_log.finish(lane, 0))
+    write(log, pop_log.finish(lane, 1))
+    log.close(list)
+    data = bytearray(path.read_bytes())
+    data[torn_at + 4] ^= 1  # its page was lost, the next frame's was not
+    path.write_bytes(data)
+
+    log = PopLog(path, Files())
+    log.open()
+    write(log, pop_log.finish(lane, 2))  # a frame as long as the torn one
+    log.close(list)
+
+    assert held(path) == [0, 1]
+
+
+class _FillingFiles(Files):
+    """A disk that becomes full in the middle of a write."""
+
+    is_full = False
+
+    def open(self, path: Path, *, writable: bool = False) -> File:
+        return _FillingFile(self, path, writable=writable)
+
+
+class _FillingFile(File):
+    def __init__(self, files: _FillingFiles, path: Path, *, writable: bool) -> None:
+        super().__init__(path, writable=writable)
+        self._files = files
+
+    def write_at(self, position: int, data: Bytes) -> None:
+        view = byte_view(data)
+        super().write_at(position, view[: len(view) * 3 // 4] if self._files.is_full else view)
+        if self._files.is_full:
+            raise OSError(errno.ENOSPC, "full")
+
+
+def test_part_of_a_write_that_a_full_disk_stopped_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "receipts.log"
+    files = _FillingFiles()
+    log, lane = open_with_three_held(path, files)
+    start = len(path.read_bytes().rstrip(b"\0"))
+    files.is_full = True
+    answers: list[BaseException | None] = []
+    log.append([b"\xff" * 400], answers.append)
+    log.flush(list)
+    assert isinstance(answers[0], Unavailable)
+
+    files.is_full = False
+    log._gathered.clear()
+    write(log, pop_log.finish(lane, 0))
+    log.close(list)
+
+    frame_size = 8 + len(pop_log.finish(lane, 0))
+    assert path.read_bytes()[start + frame_size :].strip(b"\0") == b""
+    assert held(path) == [1, 2]
+
+
+@pytest.mark.parametrize("size", [1, 9, 4_096, 10_000])
+def test_bytes_behind_the_last_frame_are_zeroed_when_it_is_opened(
+    tmp_path: Path, size: int
+) -> None:
+    path = tmp_path / "receipts.log"
+    log, _ = open_with_three_held(path, Files())
+    log.close(list)
+    end = len(path.read_bytes().rstrip(b"\0"))
+    path.write_bytes(path.read_bytes()[:end] + b"\xff" * size)
+
+    assert held(path) == [0, 1, 2]
+    assert path.read_bytes()[end:] == bytes(size)
