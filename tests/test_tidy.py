@@ -87,6 +87,13 @@ def sleeps(tree: ast.Module) -> Iterator[str]:
             yield f"line {call.lineno}: {ast.unparse(call)}"
 
 
+def prints(tree: ast.Module) -> Iterator[str]:
+    """Text that goes to a terminal as it is, whoever wrote it."""
+    for call in _calls(tree):
+        if ast.unparse(call.func) in ("print", "sys.stdout.write", "sys.stderr.write"):
+            yield f"line {call.lineno}: {ast.unparse(call.func)}"
+
+
 def function_lengths(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Each function's name and its number of lines, without its docstring."""
     for function in _functions(tree):
@@ -129,6 +136,12 @@ def test_wall_clock_is_read_in_one_module() -> None:
     modules = [path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "clock.py"]
 
     assert _findings(modules, read_wall_clocks) == []
+
+
+def test_commands_print_in_one_module() -> None:
+    modules = [path for path in (PACKAGE / "commands").rglob("*.py") if path.stem != "terminal"]
+
+    assert _findings([*modules, PACKAGE / "cli.py"], prints) == []
 
 
 def test_tests_do_not_sleep() -> None:
@@ -215,6 +228,8 @@ def test_examples_in_docstrings_are_true() -> None:
         (read_wall_clocks, "from time import time"),
         (read_wall_clocks, "datetime.datetime.now(tz)"),
         (read_wall_clocks, "datetime.now(tz)"),
+        (prints, "print(message.body)"),
+        (prints, "sys.stdout.write(key)"),
         (sleeps, "def test_x():\n    time.sleep(1)"),
         (sleeps, "async def test_x():\n    await asyncio.sleep(0.1)"),
     ],

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from dueline import __version__
+from dueline.commands.terminal import say
 from dueline.errors import BrokerError
 
 __all__ = ["COMMANDS", "main"]
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a closed pipe is expected
         return code
     except BrokerError as error:
-        print(f"dueline {args.command}: {error}", file=sys.stderr)
+        say(*f"dueline {args.command}: {error}".split("\n"), file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader (`| head`) has seen enough; the interpreter must not fail on its last flush.

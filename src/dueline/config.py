@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,6 +52,7 @@ from dueline.settings import (
 
 __all__ = [
     "CONFIG_FILE",
+    "SPARK_CONF_VARIABLE",
     "Config",
     "DeliverySettings",
     "GrpcSettings",
@@ -66,10 +68,28 @@ __all__ = [
 CONFIG_FILE: Final = "dueline.toml"
 """Read from the current folder if it is there and no other file is named."""
 
+_SERVICE: Final = r"DUELINE(_[A-Z0-9_]+)?"
+_ON_PORT: Final = rf"{_SERVICE}_PORT_[0-9]+_(TCP|UDP|SCTP)"
+_SERVICE_LINKS: Final = tuple(
+    (re.compile(name), re.compile(value))
+    for name, value in (
+        (rf"{_SERVICE}_SERVICE_HOST", r"[0-9a-fA-F.:]+"),
+        (rf"{_SERVICE}_SERVICE_PORT(_[A-Z0-9_]+)?", r"[0-9]+"),
+        (rf"{_SERVICE}_PORT", r"(tcp|udp|sctp)://\S+:[0-9]+"),
+        (_ON_PORT, r"(tcp|udp|sctp)://\S+:[0-9]+"),
+        (rf"{_ON_PORT}_PROTO", r"tcp|udp|sctp"),
+        (rf"{_ON_PORT}_PORT", r"[0-9]+"),
+        (rf"{_ON_PORT}_ADDR", r"[0-9a-fA-F.:]+"),
+    )
+)
+"""Variables that Kubernetes gives to every container beside such a Service, and their values."""
 _PREFIX: Final = "DUELINE_"
+SPARK_CONF_VARIABLE: Final = "DUELINE_SPARK_CONF"
+"""Hands `delivery.conf` to the pipeline's process, as JSON."""
 _OTHER_VARIABLES: Final = frozenset(
     {
         "DUELINE_CONFIG",
+        SPARK_CONF_VARIABLE,
         "DUELINE_BROKER",
         "DUELINE_NAME_SERVER",
         "DUELINE_SOAK",
@@ -349,11 +369,26 @@ def _from_environment(
     for variable in sorted(environ):
         if not variable.startswith(_PREFIX) or variable in _OTHER_VARIABLES:
             continue
+        if variable not in variables and _is_service_link(variable, environ[variable]):
+            continue
         if variable not in variables:
             raise _unknown("environment variable", variable, list(variables))
         name = variables[variable]
         where = f"environment {variable}"
         yield where, name, known[name].kind.parse(environ[variable], where=where)
+
+
+def _is_service_link(variable: str, value: str) -> bool:
+    """Whether Kubernetes set it, for a Service that is called `dueline` or `dueline-…`.
+
+    >>> _is_service_link("DUELINE_PORT", "tcp://10.0.0.7:8081")
+    True
+    >>> _is_service_link("DUELINE_PORT", "8081")
+    False
+    """
+    return any(
+        name.fullmatch(variable) and shape.fullmatch(value) for name, shape in _SERVICE_LINKS
+    )
 
 
 def _from_flags(

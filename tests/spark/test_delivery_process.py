@@ -1,10 +1,12 @@
 """The pipeline's process: it survives its broker, and ends when it is told to or left alone."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,12 +26,17 @@ StartDriver = Callable[..., "subprocess.Popen[bytes]"]
 def start_driver(tmp_path: Path) -> Iterator[StartDriver]:
     processes: list[subprocess.Popen[bytes]] = []
 
-    def start(broker: Broker, *arguments: str) -> "subprocess.Popen[bytes]":
+    def start(
+        broker: Broker, *arguments: str, conf: Mapping[str, str] | None = None
+    ) -> "subprocess.Popen[bytes]":
         log = (tmp_path / f"driver-{len(processes)}.log").open("wb")
         command = [sys.executable, "-m", "dueline.spark.delivery", "--broker", broker.address]
         command += ["--master", "local[1]", "--option", "wait=100ms", *arguments]
         with log:
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log)
+            environ = {**os.environ, "DUELINE_SPARK_CONF": json.dumps(conf or {})}
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stderr=log, env=environ, start_new_session=True
+            )
         processes.append(process)
         return process
 
@@ -61,6 +68,35 @@ def test_it_outlives_a_restart_of_its_broker_and_stops_on_a_signal(
     assert process.wait(DEADLINE_S) == 0
     broker.advance(1_000)
     assert broker.bodies() == [b"a", b"b"]
+
+
+def command_lines(session_id: int) -> list[str]:
+    """What a process list shows of all processes that a driver has started."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-A", "-o", "sess=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    rows = [line.split(None, 1) for line in listed.splitlines()]
+    return [row[1] for row in rows if len(row) == 2 and row[0] == str(session_id)]
+
+
+def test_secrets_are_in_force_but_not_in_the_process_list(
+    broker: Broker, start_driver: StartDriver, tmp_path: Path
+) -> None:
+    secrets = {
+        "spark.hadoop.fs.s3a.secret.key": "h1dd en=\\ü",
+        "spark.sql.session.timeZone": "+07:13",
+    }
+    broker.put(b"a", delay_ms=1_000)
+
+    process = start_driver(broker, "--transform", "tests.spark.transforms:confided", conf=secrets)
+    wait_until(delivered(broker, 1), "the first message")
+
+    lines = command_lines(process.pid)
+    assert any("java" in line for line in lines)
+    assert not any("h1dd" in line or "+07:13" in line for line in lines)
+    assert "h1dd" not in (tmp_path / "driver-0.log").read_text()
+    broker.advance(1_000)
+    assert broker.bodies() == [b"h1dd en=\\\xc3\xbc +07:13"]
 
 
 def test_it_ends_with_its_parent(broker: Broker, start_driver: StartDriver, tmp_path: Path) -> None:

@@ -17,6 +17,14 @@ def with_function(due: DataFrame) -> DataFrame:
     return due.withColumn("body", f.udf(_same, "binary", useArrow=False)("body"))
 
 
+def confided(due: DataFrame) -> DataFrame:
+    """What Spark knows of settings that must not be seen elsewhere, as the body."""
+    context = due.sparkSession.sparkContext
+    names = ("spark.hadoop.fs.s3a.secret.key", "spark.sql.session.timeZone")
+    values = [str(context.getConf().get(name)) for name in names]
+    return due.withColumn("body", f.lit(" ".join(values).encode()))
+
+
 def drop_paid(due: DataFrame) -> DataFrame:
     """The example of the documentation: a join with business state."""
     paid = due.sparkSession.sql("select * from values ('order-1'), ('order-3') as paid(order_id)")

@@ -122,6 +122,41 @@ def test_variables_of_other_programs_are_not_ours() -> None:
     assert load(environ={"PATH": "x", "DUELINE_BROKER": "h:1"}).config == Config()
 
 
+SERVICE_LINKS = {
+    "DUELINE_SERVICE_HOST": "10.96.0.17",
+    "DUELINE_SERVICE_PORT": "8081",
+    "DUELINE_SERVICE_PORT_GRPC": "8081",
+    "DUELINE_SERVICE_PORT_NAME_SERVER": "9876",
+    "DUELINE_PORT": "tcp://10.96.0.17:8081",
+    "DUELINE_PORT_8081_TCP": "tcp://10.96.0.17:8081",
+    "DUELINE_PORT_8081_TCP_PROTO": "tcp",
+    "DUELINE_PORT_8081_TCP_PORT": "8081",
+    "DUELINE_PORT_8081_TCP_ADDR": "10.96.0.17",
+    "DUELINE_WEB_SERVICE_HOST": "fd00::17",
+    "DUELINE_WEB_PORT": "tcp://[fd00::17]:8080",
+}
+
+
+def test_variables_of_a_kubernetes_service_of_our_name_are_passed_over() -> None:
+    assert load(environ=SERVICE_LINKS).config == Config()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("DUELINE_PORT", "8081"),
+        ("DUELINE_SERVICE_HOST", "everywhere"),
+        ("DUELINE_SERVICE_PORT", "grpc"),
+        ("DUELINE_SERVICE_HOSTS", "10.96.0.17"),
+        ("DUELINE_PORT_8081", "tcp://10.96.0.17:8081"),
+        ("DUELINE_PORT_8081_TCP_PROTO", "8081"),
+    ],
+)
+def test_what_only_looks_like_a_services_variable_is_an_error(variable: str, value: str) -> None:
+    with pytest.raises(InvalidRequest, match=variable):
+        load(environ={variable: value})
+
+
 def test_a_lead_longer_than_ahead_is_refused() -> None:
     with pytest.raises(InvalidRequest, match=r"delivery\.lead: expected at most delivery\.ahead"):
         load(flags={"delivery.lead": "6s", "delivery.ahead": "5s"})

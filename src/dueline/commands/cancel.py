@@ -6,6 +6,7 @@ import argparse
 
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
+from dueline.commands.terminal import say
 from dueline.flight.protocol import Answers, Cancel
 
 __all__ = ["configure", "run"]
@@ -34,5 +35,5 @@ def run(args: argparse.Namespace) -> int:
     with connect(args) as client:
         answers = client.call(Cancel(keys=tuple(args.keys)), Answers).answers
     for key, answer in zip(args.keys, answers, strict=True):
-        print(f"{key}: {MEANINGS[answer]}")
+        say(f"{key}: {MEANINGS[answer]}")
     return 0 if set(answers) == {"cancelled"} else 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import add_settings_arguments, load_settings
+from dueline.commands.terminal import say, to_json
 from dueline.config import Loaded, settings
 
 __all__ = ["configure", "run"]
@@ -29,11 +29,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print them."""
     loaded = load_settings(args)
-    print(_as_json(loaded) if args.json else _as_toml(loaded))
+    say(*(_as_json(loaded) if args.json else _as_toml(loaded)))
     return 0
 
 
-def _as_toml(loaded: Loaded) -> str:
+def _as_toml(loaded: Loaded) -> list[str]:
     lines = []
     section = ""
     for setting in settings():
@@ -43,10 +43,10 @@ def _as_toml(loaded: Loaded) -> str:
         short = setting.name.rpartition(".")[2]
         value = setting.kind.show(setting.value_in(loaded.config))
         lines.append(f"{f'{short} = {value}':<44} # {loaded.origin_of(setting.name)}")
-    return "\n".join(lines)
+    return lines
 
 
-def _as_json(loaded: Loaded) -> str:
+def _as_json(loaded: Loaded) -> list[str]:
     rows = {
         setting.name: {
             "value": setting.value_in(loaded.config),
@@ -54,4 +54,4 @@ def _as_json(loaded: Loaded) -> str:
         }
         for setting in settings()
     }
-    return json.dumps(rows, indent=1)
+    return to_json(rows, indent=1)

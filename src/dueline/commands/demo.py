@@ -27,6 +27,7 @@ from dueline.client import AsyncProducer, AsyncReader, Outgoing
 from dueline.commands.arrival import Arrival
 from dueline.commands.examples import show_examples
 from dueline.commands.tail import arrivals
+from dueline.commands.terminal import say
 from dueline.commands.times import show_clock, show_span
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.flight.control import ControlClient, Report, Reported
@@ -105,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     delay_ms_max = parse_duration_ms(args.within)
     if not DELAY_MS_MIN <= delay_ms_max <= DELAY_MS_MAX:
         raise InvalidRequest(f"within: expected 1s to 60s, found {args.within}")
-    print("starting a broker in a temporary folder; Spark takes some seconds ...", flush=True)
+    say("starting a broker in a temporary folder; Spark takes some seconds ...")
     plan = Plan(count=args.count, delay_ms_max=delay_ms_max, seed=args.seed)
     patience_s = parse_duration_ms(args.patience) / 1000
     with _broker() as addresses:
@@ -177,7 +178,7 @@ async def _wait_until_ready(
     async with AsyncReader(name_server, WARM_UP_TOPIC) as reader:
         while monotonic() - start_s < seconds_max:
             if await reader.receive_many(1, timeout_s=1):
-                print(f"ready after {monotonic() - start_s:.1f} s", flush=True)
+                say(f"ready after {monotonic() - start_s:.1f} s")
                 return
             driver = client.ask(Report(), Reported).driver
             if driver.status == "waiting":
@@ -195,10 +196,10 @@ async def _send(producer: AsyncProducer, plan: Plan) -> dict[str, int]:
         if sent.due_ms is None:
             raise Unavailable(f"the broker did not delay message {sent.id}")
         due_ms[sent.id] = sent.due_ms
-    print(
+    say(
         f"sent {plan.count} messages, due within {show_span(plan.delay_ms_max)}: a third by level, "
-        "the rest to the millisecond\n",
-        flush=True,
+        "the rest to the millisecond",
+        "",
     )
     return due_ms
 
@@ -214,10 +215,7 @@ async def _watch(
             arrived.append(each)
             if not is_quiet:
                 late_ms = each.came_ms - due_ms.get(each.message.id, each.came_ms)
-                print(
-                    f"{show_clock(each.came_ms)}  late by {show_span(late_ms):<8}  {each.body}",
-                    flush=True,
-                )
+                say(f"{show_clock(each.came_ms)}  late by {show_span(late_ms):<8}  {each.body}")
     return arrived
 
 
@@ -228,9 +226,9 @@ def _summarise(due_ms: dict[str, int], arrived: list[Arrival]) -> int:
     early_count = sum(late < 0 for late in late_ms)
     lost_count = len(due_ms.keys() - set(ids))
     repeated_count = len(ids) - len(set(ids))
-    print(f"\n{len(arrived)} messages arrived")
+    say("", f"{len(arrived)} messages arrived")
     if late_ms:
         middle, most = late_ms[len(late_ms) // 2], late_ms[len(late_ms) * 99 // 100]
-        print(f"late: p50 {middle} ms, p99 {most} ms, max {late_ms[-1]} ms")
-    print(f"early: {early_count}, lost: {lost_count}, twice: {repeated_count}")
+        say(f"late: p50 {middle} ms, p99 {most} ms, max {late_ms[-1]} ms")
+    say(f"early: {early_count}, lost: {lost_count}, twice: {repeated_count}")
     return 1 if early_count or lost_count or repeated_count else 0

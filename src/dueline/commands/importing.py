@@ -8,7 +8,6 @@ line that says why; what was taken before stays, and running the command again g
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dueline.clock import Clock
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import add_settings_arguments, load_settings
+from dueline.commands.terminal import clear_status, say, show_status, to_json
 from dueline.commands.times import show_time
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.schedule import DEFAULT_LEVELS, DelayLevels
@@ -115,9 +115,9 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise Unavailable(f"{error.filename or args.source}: {error.strerror}") from error
     if args.json:
-        print(json.dumps(summary, indent=1))
+        say(*to_json(summary, indent=1))
     else:
-        print("\n".join(_lines(summary)))
+        say(*_lines(summary))
     return 1 if summary["missed"] else 0
 
 
@@ -151,11 +151,11 @@ class _Meter:
         self._shown_s, self._is_open = now, True
         percent = 100 * done / max(total, 1)
         text = f"{what}: {done / 1e9:.2f} of at most {total / 1e9:.2f} GB ({percent:.0f} %)"
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        show_status(text, sys.stderr)
 
     def end(self) -> None:
         if self._is_open:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            clear_status(sys.stderr)
 
 
 def _summary(moved: Moved, *, source: Any, config: Config, options: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ Exit codes: 0 all sound, 1 damage was found (its ranges and reasons are printed)
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Final
 
 from dueline.clock import Clock
 from dueline.commands.examples import show_examples
-from dueline.commands.record_lines import as_json, as_text
+from dueline.commands.record_lines import as_json, as_lines
+from dueline.commands.terminal import say, to_json
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.message import decode_properties
 from dueline.store import control
@@ -81,20 +81,20 @@ def _print_log(log: LogFiles, args: argparse.Namespace) -> int:
     now_ms = Clock().now_ms()
     if not args.json:
         count = len(log.segments)
-        print(f"{_short_name(log)} log: {count} segment{'' if count == 1 else 's'}")
+        say(f"{_short_name(log)} log: {count} segment{'' if count == 1 else 's'}")
     record_count = damage_count = 0
     for entry in _chosen(log, args):
         record_count += entry.kind == RECORD
         damage_count += entry.kind == DAMAGE
         if args.json:
-            print(json.dumps(as_json(entry, _short_name(log), outcomes)))
+            say(*to_json(as_json(entry, _short_name(log), outcomes)))
         else:
-            print(as_text(entry, outcomes, now_ms))
+            say(*as_lines(entry, outcomes, now_ms))
         if record_count == args.limit:
             break
     if not args.json:
         damage = f"{damage_count} damaged ranges" if damage_count else "no damage"
-        print(f"{record_count} record{'' if record_count == 1 else 's'}, {damage}")
+        say(f"{record_count} record{'' if record_count == 1 else 's'}, {damage}")
     return 1 if damage_count else 0
 
 

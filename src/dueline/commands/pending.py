@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,6 +10,7 @@ from datetime import datetime
 from dueline.clock import Clock
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
+from dueline.commands.terminal import say, to_json
 from dueline.commands.times import local, show_span, show_time
 from dueline.flight.control import (
     ControlClient,
@@ -65,9 +65,9 @@ def _show_found(client: ControlClient, args: argparse.Namespace) -> int:
     if args.topic is not None:
         found = tuple(message for message in found if message.topic == args.topic)
     if args.json:
-        print(json.dumps([message.to_json() for message in found], indent=1))
+        say(*to_json([message.to_json() for message in found], indent=1))
     elif not found:
-        print(f"{args.key}: unknown: no delayed message has this id or key")
+        say(f"{args.key}: unknown: no delayed message has this id or key")
     else:
         for message in found:
             words = (
@@ -77,7 +77,7 @@ def _show_found(client: ControlClient, args: argparse.Namespace) -> int:
                 message.state,
                 f"keys={message.keys}" if message.keys else "",
             )
-            print("  ".join(word for word in words if word))
+            say("  ".join(word for word in words if word))
     return 0 if found else 1
 
 
@@ -88,14 +88,14 @@ def _show_counts(client: ControlClient, args: argparse.Namespace) -> int:
         steps = {_label(int(start_ms), "hour") for start_ms in counts.buckets}
         step = "hour" if len(steps) <= _HOURS_MAX else "day"
     if args.json:
-        print(json.dumps({"by": step, **counts.to_json()}, indent=1))
+        say(*to_json({"by": step, **counts.to_json()}, indent=1))
         return 0
     now_ms = Clock().now_ms()
     where = f" for {args.topic}" if args.topic else ""
-    print(f"waiting{where}: {counts.count:,}")
+    say(f"waiting{where}: {counts.count:,}")
     if counts.next_due_ms is not None and args.topic is None:
         left_ms = max(counts.next_due_ms - now_ms, 0)
-        print(f"next due {show_time(counts.next_due_ms)} (in {show_span(left_ms)})")
+        say(f"next due {show_time(counts.next_due_ms)} (in {show_span(left_ms)})")
     if counts.count:
         _show_topics(counts, args.topic)
         _show_chart(_by_label(counts.buckets, step), local(now_ms), is_cut=counts.is_cut)
@@ -133,7 +133,7 @@ def _show_topics(counts: PendingCounts, topic: str | None) -> None:
     largest = sorted(counts.topics.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {count:,}" for name, count in largest[:5])
     rest = len(largest) - 5
-    print(f"topics: {shown}" + (f" and {rest} more" if rest > 0 else ""))
+    say(f"topics: {shown}" + (f" and {rest} more" if rest > 0 else ""))
 
 
 def _show_chart(rows: dict[str, int], now: datetime, *, is_cut: bool) -> None:
@@ -142,11 +142,11 @@ def _show_chart(rows: dict[str, int], now: datetime, *, is_cut: bool) -> None:
     label_width = max(len(label) for label, _ in shown)
     bar_width = max(shutil.get_terminal_size().columns - number_width - label_width - 4, _BAR_MIN)
     largest = max(count for _, count in shown)
-    print(f"\ndue ({now:%Z})")
+    say("", f"due ({now:%Z})")
     for label, count in shown:
         bar = "█" * max(round(bar_width * count / largest), 1)
-        print(f"{label:<{label_width}}  {count:>{number_width},}  {bar}")
+        say(f"{label:<{label_width}}  {count:>{number_width},}  {bar}")
     rest = len(rows) - len(shown)
     if rest or is_cut:
         more = sum(list(rows.values())[_ROWS_MAX:])
-        print(f"… and {more:,}{' or more' if is_cut else ''} in {rest} later steps; try --by day")
+        say(f"… and {more:,}{' or more' if is_cut else ''} in {rest} later steps; try --by day")

@@ -15,7 +15,7 @@ from dueline.store.inspection import DAMAGE, GAP, Entry
 from dueline.store.outcomes import Outcomes
 from dueline.store.record import Record
 
-__all__ = ["as_json", "as_text"]
+__all__ = ["as_json", "as_lines"]
 
 _INDENT: Final = " " * 14
 _PREVIEW_BYTES: Final = 100
@@ -24,19 +24,19 @@ _NUMBERS_MAX: Final = 12
 _KINDS: Final = {0x4: "half", 0x8: "committed", 0xC: "rolled back"}
 
 
-def as_text(entry: Entry, outcomes: Outcomes, now_ms: int) -> str:
-    """Lines for people."""
+def as_lines(entry: Entry, outcomes: Outcomes, now_ms: int) -> list[str]:
+    """Lines for people, with the text of strangers as it is: `say` makes it safe."""
     head = f"{entry.position:>12}  "
     if entry.kind == DAMAGE:
         end = entry.position + entry.size
-        return f"{head}DAMAGE up to {end} ({entry.size} bytes): {entry.reason}"
+        return [f"{head}DAMAGE up to {end} ({entry.size} bytes): {entry.reason}"]
     if entry.record is None:
         what = "gap: compacted away" if entry.kind == GAP else "blank: goes on in the next segment"
-        return f"{head}{what} ({entry.size} bytes)"
+        return [f"{head}{what} ({entry.size} bytes)"]
     record = entry.record
     if control.is_control(record):
-        return f"{head}control: {_control_text(record)} ({entry.size} bytes)"
-    topic = _plain(record.topic.decode("utf-8", "replace"))
+        return [f"{head}control: {_control_text(record)} ({entry.size} bytes)"]
+    topic = record.topic.decode("utf-8", "replace")
     lines = [
         f"{head}{topic}/{record.queue_id} @{record.queue_offset}  "
         f"stored {_time(record.store_ms)}  {entry.size} bytes{_flags(record)}"
@@ -47,9 +47,9 @@ def as_text(entry: Entry, outcomes: Outcomes, now_ms: int) -> str:
     properties = decode_properties(record.properties)
     if properties:
         entries = "  ".join(f"{name}={value}" for name, value in properties.items())
-        lines.append(_INDENT + _plain(entries))
+        lines.append(_INDENT + entries)
     lines.append(f"{_INDENT}body, {len(record.body)} bytes: {_preview(record)}")
-    return "\n".join(lines)
+    return lines
 
 
 def as_json(entry: Entry, log_name: str, outcomes: Outcomes) -> dict[str, Any]:
@@ -96,8 +96,7 @@ def _delay_text(record: Record, outcomes: Outcomes, now_ms: int) -> str:
     due_ms = outcomes.due_ms(record)
     if due_ms is not None:
         properties = decode_properties(record.properties)
-        topic = _plain(properties["REAL_TOPIC"])
-        parts.append(f"for {topic}/{_plain(properties.get('REAL_QID', '0'))}")
+        parts.append(f"for {properties['REAL_TOPIC']}/{properties.get('REAL_QID', '0')}")
         parts.append(f"due {_time(due_ms)}")
         if due_ms > now_ms:
             parts.append(f"in {show_span(due_ms - now_ms)}")
@@ -166,17 +165,7 @@ def _preview(record: Record) -> str:
         text = codecs.getincrementaldecoder("utf-8")().decode(shown, final=not more)
     except UnicodeDecodeError:
         return f"{note}{shown.hex()}{more}"
-    return f"{note}{_plain(text)}{more}" if "\0" not in text else f"{note}{shown.hex()}{more}"
-
-
-def _plain(text: str) -> str:
-    """Text that cannot move the cursor or change colours: unprintable characters as escapes."""
-    return "".join(
-        character
-        if character.isprintable()
-        else character.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for character in text
-    )
+    return f"{note}{text}{more}" if "\0" not in text else f"{note}{shown.hex()}{more}"
 
 
 def _time(time_ms: int) -> str:

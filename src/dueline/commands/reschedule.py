@@ -7,6 +7,7 @@ import argparse
 from dueline.commands.cancel import MEANINGS
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
+from dueline.commands.terminal import say
 from dueline.commands.times import add_due_arguments, parse_at_ms, show_time
 from dueline.flight.protocol import Answers, Move, Reschedule
 from dueline.schedule import parse_duration_ms
@@ -42,5 +43,5 @@ def run(args: argparse.Namespace) -> int:
         answers = client.call(Reschedule(moves=moves), Answers).answers
     for key, answer in zip(args.keys, answers, strict=True):
         is_moved = answer == "rescheduled"
-        print(f"{key}: {f'now due {show_time(due_ms)}' if is_moved else MEANINGS[answer]}")
+        say(f"{key}: {f'now due {show_time(due_ms)}' if is_moved else MEANINGS[answer]}")
     return 0 if set(answers) == {"rescheduled"} else 1

@@ -10,6 +10,7 @@ from dueline.client import Outgoing, Producer, Sent
 from dueline.clock import Clock
 from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
+from dueline.commands.terminal import say
 from dueline.commands.times import add_due_arguments, due_properties, show_span, show_time
 from dueline.errors import BrokerError, InvalidRequest, Unavailable
 
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
                 raise _nobody(results[0])
             refused_count += _show(results, start)
     if args.count > _SHOWN_MAX:
-        print(f"{args.count - refused_count} of {args.count} messages accepted")
+        say(f"{args.count - refused_count} of {args.count} messages accepted")
     return 1 if refused_count else 0
 
 
@@ -109,9 +110,9 @@ def _show(results: Sequence[Sent | BrokerError], start: int) -> int:
             if refused_count <= _SHOWN_MAX:
                 # Without an answer nobody knows; what is sent again may then come twice.
                 what = "not answered" if isinstance(result, Unavailable) else "refused"
-                print(f"message {number + 1} {what}: {result.message}", file=sys.stderr)
+                say(f"message {number + 1} {what}: {result.message}", file=sys.stderr)
         elif number < _SHOWN_MAX:
-            print(f"{result.id}  {_due(result, now_ms)}")
+            say(f"{result.id}  {_due(result, now_ms)}")
     return refused_count
 
 

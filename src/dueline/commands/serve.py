@@ -9,6 +9,7 @@ import logging.handlers
 import os
 import sys
 import threading
+from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from dueline import __version__
 from dueline.clock import Clock
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import FLAGS, add_settings_arguments, load_settings
+from dueline.commands.terminal import say, show_status
 from dueline.commands.times import show_clock, show_span
 from dueline.config import Config
 from dueline.errors import Unavailable
@@ -141,7 +143,7 @@ class Terminal:
     def tick(self, figures: Figures, driver: DriverReport) -> None:
         text = _status(figures, driver)
         if self._is_terminal:
-            self._print(f"\r\x1b[K{text}", end="")
+            self._say(show_status, text)
             return
         told = (figures.sent_count, figures.delivered_count, figures.pending_count, driver.status)
         if told != self._told:
@@ -155,13 +157,14 @@ class Terminal:
         self._line("stopping: nothing new is accepted, what was accepted is kept")
 
     def _line(self, text: str) -> None:
-        start = "\r\x1b[K" if self._is_terminal else ""
-        self._print(f"{start}{show_clock(self._clock.now_ms())}  {text}", end="\n")
+        if self._is_terminal:
+            self._say(show_status, "")
+        self._say(say, f"{show_clock(self._clock.now_ms())}  {text}")
 
-    def _print(self, text: str, *, end: str) -> None:
+    def _say(self, show: Callable[[str], None], text: str) -> None:
         """Nobody may be listening any more (`dueline serve | head`): that is no reason to stop."""
         with self._lock, contextlib.suppress(OSError):
-            print(text, end=end, flush=True)
+            show(text)
 
 
 def _status(figures: Figures, driver: DriverReport) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
+from dueline.commands.terminal import say, to_json
 from dueline.commands.times import show_span, show_time
 from dueline.flight.control import DriverReport, LatenessReport, Report, Reported
 
@@ -25,10 +25,10 @@ def run(args: argparse.Namespace) -> int:
     with connect(args) as client:
         report = client.ask(Report(), Reported)
     if args.json:
-        print(json.dumps(report.to_json(), indent=1))
+        say(*to_json(report.to_json(), indent=1))
         return 0
     for name, value in _rows(report):
-        print(f"{name:<12}{value}")
+        say(f"{name:<12}{value}")
     return 0
 
 

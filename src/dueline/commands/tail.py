@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import sys
 from collections.abc import AsyncIterator
 from typing import Final
@@ -19,6 +18,7 @@ from dueline.clock import Clock
 from dueline.commands.arrival import Arrival, arrival
 from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
+from dueline.commands.terminal import say, to_json
 from dueline.commands.times import show_clock, show_span
 from dueline.consumer_offsets import check_group
 from dueline.errors import BrokerError, InvalidRequest, Unavailable
@@ -85,7 +85,7 @@ async def _tail(args: argparse.Namespace, address: str, timeout_s: float | None)
             _say(f"topic {args.topic} does not exist yet; waiting for its first message")
         async for some in arrivals(reader, timeout_s=timeout_s, count_max=args.count):
             for each in some:
-                print(show(args.topic, each), flush=True)
+                say(show(args.topic, each))
             seen_count += len(some)
             if args.group is not None:
                 with contextlib.suppress(Unavailable):  # then with the next ones
@@ -129,7 +129,7 @@ def _tell(error: BrokerError | None) -> None:
 
 def _say(text: str) -> None:
     """On the error output: what is printed stays what was received."""
-    print(f"dueline tail: {text}", file=sys.stderr, flush=True)
+    say(f"dueline tail: {text}", file=sys.stderr)
 
 
 def _as_line(topic: str, each: Arrival) -> str:
@@ -147,7 +147,7 @@ def _as_line(topic: str, each: Arrival) -> str:
 
 def _as_json(topic: str, each: Arrival) -> str:
     message = each.message
-    return json.dumps(
+    (line,) = to_json(
         {
             "topic": topic,
             "queue_id": message.queue_id,
@@ -159,6 +159,6 @@ def _as_json(topic: str, each: Arrival) -> str:
             "due_ms": each.due_ms,
             "came_ms": each.came_ms,
             "late_ms": each.late_ms,
-        },
-        ensure_ascii=False,
+        }
     )
+    return line

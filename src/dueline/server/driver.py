@@ -1,4 +1,4 @@
-"""The command line of the pipeline's process, from the settings.
+"""The command line and the environment of the pipeline's process, from the settings.
 
 The broker never imports Spark: it starts `python -m dueline.spark.delivery` and talks to it over
 Flight. `dueline deliver` runs the same module, in its own process, against brokers elsewhere.
@@ -6,10 +6,11 @@ Flight. `dueline deliver` runs the same module, in its own process, against brok
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 
-from dueline.config import DeliverySettings
+from dueline.config import SPARK_CONF_VARIABLE, DeliverySettings
 
 __all__ = ["driver_arguments", "driver_command", "driver_environment"]
 
@@ -21,7 +22,7 @@ def driver_command(settings: DeliverySettings, brokers: Sequence[str]) -> list[s
 
 
 def driver_arguments(settings: DeliverySettings, brokers: Sequence[str]) -> list[str]:
-    """The pipeline's arguments."""
+    """The pipeline's arguments: what everybody may see, since a process list shows them."""
     arguments = []
     for address in brokers:
         arguments += ["--broker", address]
@@ -37,8 +38,6 @@ def driver_arguments(settings: DeliverySettings, brokers: Sequence[str]) -> list
     }
     for name, value in source.items():
         arguments += ["--option", f"{name}={value}"]
-    for name, value in settings.conf.items():
-        arguments += ["--conf", f"{name}={value}"]
     return arguments
 
 
@@ -46,7 +45,12 @@ def driver_environment(settings: DeliverySettings, environ: Mapping[str, str]) -
     """The pipeline's environment: tasks on this machine use the Python that we run on.
 
     Spark would take the first `python3` on PATH, which need not have Dueline. On a cluster it is
-    for the workers to say.
+    for the workers to say. Spark's settings travel here, where only this user can read them: some
+    are passwords.
     """
     is_local = settings.master.startswith("local")
-    return {**({"PYSPARK_PYTHON": sys.executable} if is_local else {}), **environ}
+    return {
+        **({"PYSPARK_PYTHON": sys.executable} if is_local else {}),
+        **environ,
+        SPARK_CONF_VARIABLE: json.dumps(dict(settings.conf)),
+    }

@@ -14,12 +14,14 @@ needed only by transforms that keep state, and by default it is a temporary fold
 from __future__ import annotations
 
 import argparse
+import json
 import logging
+import os
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Final
 
@@ -28,6 +30,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from dueline.config import SPARK_CONF_VARIABLE
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.spark import transform as transforms
 from dueline.spark.options import Options
@@ -126,6 +129,7 @@ def run(session: SparkSession, options: DeliveryOptions, stop: threading.Event) 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The process: 0 if it was asked to stop, 1 if it failed, 2 for wrong arguments."""
     parsed = _parser().parse_args(arguments)
+    given = _given_conf(os.environ)
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -144,7 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
             options.check()
             session = open_session(
-                SessionOptions(master=parsed.master, heap=parsed.heap, conf=_pairs(parsed.conf))
+                SessionOptions(
+                    master=parsed.master, heap=parsed.heap, conf={**given, **_pairs(parsed.conf)}
+                )
             )
         except InvalidRequest as error:
             log.critical("%s", error.message)
@@ -205,6 +211,12 @@ def _stop_with(stream: IO[str], stop: threading.Event) -> None:
     threading.Thread(target=watch, name="tether", daemon=True).start()
 
 
+def _given_conf(environ: MutableMapping[str, str]) -> dict[str, str]:
+    """Spark's settings from the broker; taken out, since Java and the tasks need not have them."""
+    conf: dict[str, str] = json.loads(environ.pop(SPARK_CONF_VARIABLE, "{}"))
+    return conf
+
+
 def _pairs(given: Sequence[str]) -> dict[str, str]:
     pairs = {}
     for text in given:
@@ -230,7 +242,11 @@ def _parser() -> argparse.ArgumentParser:
         "--option", action="append", default=[], metavar="NAME=VALUE", help="of the due source"
     )
     parser.add_argument(
-        "--conf", action="append", default=[], metavar="NAME=VALUE", help="of Spark"
+        "--conf",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of Spark; no secrets, everybody sees them",
     )
     parser.add_argument(
         "--tethered", action="store_true", help="stop when standard input is closed"

@@ -8,11 +8,15 @@ and why; any of them can be overridden.
 from __future__ import annotations
 
 import os
+import shlex
+import string
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from dueline.spark.java import prepare_java
@@ -21,6 +25,8 @@ from dueline.spark.source import DuelineDataSource
 __all__ = ["SETTINGS", "SessionOptions", "open_session", "register"]
 
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
+_SUBMIT_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
+_PLAIN_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "._-/")
 _CHECKPOINTING: Final = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -76,8 +82,10 @@ def open_session(options: SessionOptions) -> SparkSession:
     if options.is_local:
         # Else Spark takes the first `python3` on PATH, which need not have Dueline.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {**SETTINGS, **_placed(options), **options.conf}
+    _start_java({**settings, "spark.master": options.master})
     builder = SparkSession.builder.master(options.master).appName("dueline delivery")
-    for name, value in {**SETTINGS, **_placed(options), **options.conf}.items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     if _SHUFFLE not in options.conf:
@@ -92,6 +100,42 @@ def register(session: SparkSession) -> None:
     session.dataSource.register(DuelineDataSource)
     # Off by default in Spark 4.3, and then a source that could narrow its reads is refused.
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Java with the settings in a file that only this user can read.
+
+    By itself PySpark writes them on Java's command line, passwords too, for every user to see. The
+    file is gone when this returns: Java has read it before it answers.
+    """
+    if SparkContext._gateway is not None:
+        return  # it runs already, and takes settings over its socket
+    with tempfile.NamedTemporaryFile("w", prefix="dueline-", suffix=".conf") as file:
+        file.write("".join(f"{_escaped(k)}={_escaped(v)}\n" for k, v in settings.items()))
+        file.flush()
+        given = os.environ.get(_SUBMIT_ARGUMENTS)
+        words = f"--properties-file {shlex.quote(file.name)} --load-spark-defaults"
+        os.environ[_SUBMIT_ARGUMENTS] = f"{words} {given or 'pyspark-shell'}"
+        try:
+            SparkContext._ensure_initialized()
+        finally:
+            if given is None:
+                del os.environ[_SUBMIT_ARGUMENTS]
+            else:
+                os.environ[_SUBMIT_ARGUMENTS] = given
+
+
+def _escaped(text: str) -> str:
+    """Text in a Java properties file, where many characters mean something.
+
+    >>> _escaped("a=b c")
+    'a\\\\u003db\\\\u0020c'
+    """
+    units = text.encode("utf-16-be", "surrogatepass")
+    codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    return "".join(
+        chr(code) if chr(code) in _PLAIN_CHARACTERS else f"\\u{code:04x}" for code in codes
+    )
 
 
 def _placed(options: SessionOptions) -> dict[str, str]:

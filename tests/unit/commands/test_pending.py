@@ -123,3 +123,14 @@ def test_an_unknown_key_is_told(run: Run) -> None:
 
     assert ran.code == 1
     assert "unknown" in ran.out
+
+
+def test_escapes_of_a_producer_do_not_reach_the_terminal(broker: Broker, run: Run) -> None:
+    properties = {"TIMER_DELIVER_MS": str(START_MS), "KEYS": "k \x1b[2J\x9b31m"}
+    broker.store.put(Message(topic="a", body=b"x", properties=properties))
+
+    ran = run("pending", "--key", "k")
+
+    assert ran.code == 0
+    assert all(line.isprintable() for line in ran.lines)
+    assert r"\x1b[2J\x9b31m" in ran.out

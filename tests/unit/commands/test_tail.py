@@ -104,3 +104,17 @@ def test_a_topic_that_does_not_exist_is_waited_for(broker: Broker, run: Run) -> 
 
     assert (ran.code, ran.out.endswith("new/0@0  not delayed  first\n")) == (0, True)
     assert "topic new does not exist yet" in ran.err
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_escapes_of_a_producer_do_not_reach_the_terminal(
+    broker: Broker, run: Run, flags: tuple[str, ...]
+) -> None:
+    put(broker, "\x1b[2J\x9b31mbody\nforged", KEYS="\x1b]0;owned\x07", TAGS="\x1b[8m")
+
+    ran = run("tail", "orders", "--from", "start", "--count", "1", *flags)
+
+    assert len(ran.lines) == 1
+    assert ran.lines[0].isprintable()
+    if flags:
+        assert json.loads(ran.out)["body"] == "\x1b[2J\x9b31mbody\nforged"

@@ -1,3 +1,4 @@
+import json
 import sys
 
 from dueline.config import DeliverySettings
@@ -19,7 +20,7 @@ def test_settings_become_the_pipelines_arguments() -> None:
     assert " ".join(driver_arguments(settings, ["h:1", "h:2"])) == (
         "--broker h:1 --broker h:2 --master local[2] --heap 1g --transform orders:unpaid "
         "--checkpoint /data/checkpoint --option ahead=7000ms --option lead=1000ms "
-        "--option row_count_max=10 --conf spark.a=b"
+        "--option row_count_max=10"
     )
 
 
@@ -30,6 +31,16 @@ def test_what_is_not_set_is_not_passed_and_the_child_is_tethered() -> None:
     assert "--transform" not in command
     assert "--checkpoint" not in command
     assert command[-1] == "--tethered"
+
+
+def test_sparks_settings_travel_where_a_process_list_does_not_show_them() -> None:
+    settings = DeliverySettings(conf={"spark.ssl.keyPassword": "s3,cr=t"})
+
+    command = driver_command(settings, ["h:1"])
+    environ = driver_environment(settings, {"DUELINE_SPARK_CONF": "of another"})
+
+    assert not any("s3,cr=t" in word for word in command)
+    assert json.loads(environ["DUELINE_SPARK_CONF"]) == {"spark.ssl.keyPassword": "s3,cr=t"}
 
 
 def test_tasks_on_this_machine_use_our_python_unless_told_otherwise() -> None:

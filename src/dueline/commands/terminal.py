@@ -1,0 +1,64 @@
+"""What the commands print: text of strangers that cannot move a cursor or forge a line.
+
+A key or a body is whatever its producer chose. Printed as it is, an escape sequence in it could
+clear the screen, change the window's title or retype a command, and a line break could pretend to
+be another message. So everything goes through `say`, which shows what is not printable as an
+escape; and JSON through `to_json`, in which it stays the same value.
+
+    >>> plain("red \\x1b[31m")
+    'red \\\\x1b[31m'
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from typing import IO, Any
+
+__all__ = ["clear_status", "plain", "say", "show_status", "to_json"]
+
+_TO_LINE_START = "\r\x1b[K"
+
+
+def plain(text: str) -> str:
+    """One line that is safe to print: unprintable characters, line breaks too, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(map(_plain_character, text))
+
+
+def _plain_character(character: str) -> str:
+    if _is_harmless(character):
+        return character
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _is_harmless(character: str) -> bool:
+    """Printable, or one of the wide and narrow spaces that many scripts have."""
+    return character.isprintable() or unicodedata.category(character) == "Zs"
+
+
+def say(*lines: str, file: IO[str] | None = None) -> None:
+    """Print lines; whatever stands in one of them, it stays one line."""
+    print("\n".join(map(plain, lines)), file=file or sys.stdout, flush=True)
+
+
+def show_status(text: str, file: IO[str] | None = None) -> None:
+    """Write over the last line of a terminal, without a line break."""
+    print(f"{_TO_LINE_START}{plain(text)}", end="", file=file or sys.stdout, flush=True)
+
+
+def clear_status(file: IO[str] | None = None) -> None:
+    """Empty the last line of a terminal."""
+    show_status("", file)
+
+
+def to_json(value: Any, *, indent: int | None = None) -> list[str]:
+    """JSON as lines to `say`, readable in any script, with escapes for what is not printable."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return ["".join(map(_json_character, line)) for line in text.split("\n")]
+
+
+def _json_character(character: str) -> str:
+    return character if _is_harmless(character) else json.dumps(character)[1:-1]
