@@ -113,7 +113,9 @@ class StoreSettings:
     delay_max_ms: int = setting(
         DELAY_MAX_MS_DEFAULT, DURATION, "The longest delay that is accepted."
     )
-    body_size_max: int = setting(BODY_SIZE_MAX_DEFAULT, SIZE, "The largest message body.")
+    body_size_max: int = setting(
+        BODY_SIZE_MAX_DEFAULT, SIZE, "The largest message body; at most 15 MiB."
+    )
     retention_ms: int = setting(
         72 * 3_600_000, DURATION, "How long messages can be read after they became visible."
     )

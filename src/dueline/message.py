@@ -35,11 +35,14 @@ __all__ = [
     "new_message",
     "pack_host",
     "parse_message_id",
+    "properties_size",
     "string_hash",
     "tags_code",
 ]
 
 BODY_SIZE_MAX_DEFAULT: Final = 4 * 1024 * 1024
+BODY_SIZE_LIMIT: Final = 15 * 1024 * 1024
+"""However it is configured: a record has to fit into a frame of 16 MiB, or nobody receives it."""
 TOPIC_SIZE_MAX: Final = 127
 PROPERTIES_SIZE_MAX: Final = 32_767
 QUEUE_ID_MAX: Final = 65_535
@@ -223,6 +226,16 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
             found=len(data),
         )
     return data
+
+
+def properties_size(properties: Mapping[str, str]) -> int:
+    """How many bytes the stored form of properties has.
+
+    >>> properties_size({"KEYS": "k1", "TAGS": "a"}) == len(b"KEYS_k1_TAGS_a")
+    True
+    """
+    text = _SEPARATOR.join([name + _NAME_VALUE + value for name, value in properties.items()])
+    return len(text.encode("utf-8", "surrogateescape"))
 
 
 def decode_properties(data: bytes | str) -> dict[str, str]:

@@ -41,7 +41,8 @@ from dueline.store.files import Files
 
 __all__ = ["Held", "Holding", "InvalidReceipt", "Pop", "Received"]
 
-LANE_COUNT_MAX: Final = 200_000
+SIZE_BYTES_MAX: Final = 4 << 20
+"""Of one call of `receive`: an answer has to fit into a frame, and into memory many times over."""
 
 
 class Pop:
@@ -94,11 +95,13 @@ class Pop:
         count_max: int,
         holding: Holding,
         wanted: Filter = EVERYTHING,
+        size_bytes_max: int = SIZE_BYTES_MAX,
         retry_queue_ids: Sequence[int] = (),
     ) -> Received:
         """Take up to `count_max` messages that nobody holds: first what comes again, then new ones.
 
         Args:
+            size_bytes_max: of all records together; the first one is taken however large it is.
             retry_queue_ids: queues of the group's retry topic, for messages of this topic that
                 clients of the other protocol have refused.
 
@@ -117,6 +120,7 @@ class Pop:
                 holding=holding,
                 wanted=wanted,
                 count_max=count_max,
+                size_bytes_max=size_bytes_max,
                 now_ms=self._clock.now_ms(),
                 is_present=self.is_present,
                 messages=[],

@@ -30,6 +30,7 @@ RENEW_MS_MAX: Final = 3 * 3_600_000
 DEAD_HOLD_MS: Final = 30_000
 """How long a dead message is kept from others while it is put into the dead-letter topic."""
 
+_READ_SIZE_BYTES_MAX: Final = 256 * 1024
 _SCAN_COUNT_MAX: Final = 4_096
 """How many unwanted messages of a queue one call skips; the next call goes on behind them."""
 
@@ -137,6 +138,7 @@ class Take:
     holding: Holding
     wanted: Filter
     count_max: int
+    size_bytes_max: int
     now_ms: int
     is_present: Callable[[str], bool]
     messages: list[Held]
@@ -145,9 +147,17 @@ class Take:
     others: dict[str, int] = field(default_factory=dict)
     """Topics whose messages were met in the retry queue, with the first one's offset."""
 
+    size_bytes: int = 0
+    """Of what was taken; at least one message is, however large."""
+
     @property
     def _left(self) -> int:
+        if self.size_bytes >= self.size_bytes_max:
+            return 0
         return self.count_max - len(self.messages) - len(self.dead)
+
+    def _has_room(self, record: Record) -> bool:
+        return not self.size_bytes or self.size_bytes + record.size_bytes <= self.size_bytes_max
 
     def again(self, lane: Lane) -> None:
         """What was received before and is visible again."""
@@ -156,10 +166,9 @@ class Take:
             entry = lane.entries[offset]
             if self._is_renewed(lane, offset, entry):
                 continue
-            if self._left <= 0:
+            if self._left <= 0 or not self._take_again(lane, offset, entry):
                 skipped.append((offset, entry))
                 break
-            self._take_again(lane, offset, entry)
         for offset, entry in skipped:
             lane.hold(offset, entry)  # back to its place in time
 
@@ -169,11 +178,16 @@ class Take:
         lane.hold(offset, replace(entry, visible_ms=self.now_ms + RENEW_MS))
         return True
 
-    def _take_again(self, lane: Lane, offset: int, entry: Entry) -> None:
+    def _take_again(self, lane: Lane, offset: int, entry: Entry) -> bool:
+        """Returns whether there was room for it."""
         found = self.share.read_one(lane, offset)
         if found is None:  # deleted by retention, or damaged
             self._finish(lane, offset)
-        elif entry.attempt + found[0].reconsume_times >= self.holding.attempt_max:
+            return True
+        if not self._has_room(found[0]):
+            return False
+        self.size_bytes += found[0].size_bytes
+        if entry.attempt + found[0].reconsume_times >= self.holding.attempt_max:
             dead = replace(
                 entry,
                 visible_ms=self.now_ms + DEAD_HOLD_MS,
@@ -186,6 +200,7 @@ class Take:
         else:
             self._hold_taken(lane, offset, entry)
             self.messages.append(self.share.held(lane, offset, *found))
+        return True
 
     def new(self, lane: Lane) -> None:
         """What nobody of the group has received yet."""
@@ -196,19 +211,28 @@ class Take:
                 *self.share.source(lane),
                 lane.cursor,
                 count_max=self._left,
+                size_bytes_max=min(self.size_bytes_max - self.size_bytes, _READ_SIZE_BYTES_MAX),
                 # Refused by a client of the group, so it was wanted.
                 accept=None if lane.is_retry else self.wanted.accept,
             )
             if result.status in (ReadStatus.AT_END, ReadStatus.BEYOND_END):
                 break
             scanned += max(result.next_offset - lane.cursor, 1)
-            for view in result.records:
-                record, properties = _decode(view)
-                if self._is_wanted(lane, record, properties):
-                    self._take_new(lane, record, properties)
-            lane.advance(result.next_offset)
+            lane.advance(self._take_all(lane, result))
         if lane.cursor != before:
             self.changes.append(advance(lane))
+
+    def _take_all(self, lane: Lane, result: ReadResult) -> int:
+        """Take what is wanted of what was read; returns the offset to go on from."""
+        for view in result.records:
+            record, properties = _decode(view)
+            if not self._is_wanted(lane, record, properties):
+                continue
+            if not self._has_room(record):
+                self.size_bytes_max = self.size_bytes  # nothing smaller overtakes it
+                return record.queue_offset
+            self._take_new(lane, record, properties)
+        return result.next_offset
 
     def _is_wanted(self, lane: Lane, record: Record, properties: dict[str, str]) -> bool:
         if not lane.is_retry:
@@ -226,6 +250,7 @@ class Take:
         if message_group and lane.is_blocked(message_group):
             self._hold(lane, offset, entry)
             return
+        self.size_bytes += record.size_bytes
         self._hold_taken(lane, offset, entry)
         self.messages.append(self.share.held(lane, offset, record, properties))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dueline.errors import InvalidRequest
-from dueline.message import BODY_SIZE_MAX_DEFAULT, pack_host
+from dueline.message import BODY_SIZE_LIMIT, BODY_SIZE_MAX_DEFAULT, pack_host
 from dueline.schedule import DEFAULT_LEVELS, DELAY_MAX_MS_DEFAULT, DelayLevels
 from dueline.store.consume_queue import FILE_UNITS_DEFAULT
 from dueline.store.draft import Rules
@@ -64,6 +64,8 @@ class StoreOptions:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise _bad(name, f"at least {least}", getattr(self, name))
+        if self.body_size_max > BODY_SIZE_LIMIT:
+            raise _bad("body_size_max", f"at most {BODY_SIZE_LIMIT}", self.body_size_max)
         if not 0 <= self.port <= 65_535:
             raise _bad("port", "0 to 65535", self.port)
         for name in ("disk_used_ratio_max", "compact_live_ratio"):

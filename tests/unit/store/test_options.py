@@ -26,6 +26,7 @@ def test_defaults_work() -> None:
         ("queue_file_units", 0),
         ("delay_max_ms", 0),
         ("body_size_max", 0),
+        ("body_size_max", (15 << 20) + 1),
         ("open_units_max", -1),
         ("disk_used_ratio_max", 1.5),
         ("compact_live_ratio", -0.1),

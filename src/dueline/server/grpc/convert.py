@@ -20,6 +20,7 @@ from dueline.message import (
 from dueline.messaging.filters import SQL92, TAG, Filter, filter_of
 from dueline.messaging.names import DEAD_PREFIX, RETRY_PREFIX, is_closed_to_senders
 from dueline.messaging.pop import Held
+from dueline.messaging.retries import ATTEMPT_MAX
 from dueline.server.grpc.bodies import ENCODING_IDENTITY, body_of, stored_body
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.schema import ENUMS
@@ -228,7 +229,7 @@ def proto_of(held: Held, *, topic: Any, invisible_ms: int, due_ms: int | None) -
     message = plain_proto(held.record, held.properties, topic=topic, due_ms=due_ms)
     system = message.system_properties
     system.receipt_handle = held.receipt
-    system.delivery_attempt = held.attempt + held.record.reconsume_times
+    system.delivery_attempt = min(held.attempt + held.record.reconsume_times, ATTEMPT_MAX)
     set_time(system.invisible_duration, invisible_ms)
     return message
 

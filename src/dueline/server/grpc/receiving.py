@@ -9,17 +9,17 @@ gives them back, so they do not lie idle for their invisible duration.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dueline.errors import BrokerError
-from dueline.message import Message
 from dueline.messaging.filters import Filter
 from dueline.messaging.names import dead_topic, retry_topic
 from dueline.messaging.pop import Held, Holding, Received
-from dueline.messaging.retries import dead_letter
+from dueline.messaging.retries import dead_record
 from dueline.server.grpc.bodies import is_heavy
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, proto_of, set_time
@@ -39,6 +39,8 @@ _Received: Final = message_class("ReceiveMessageResponse")
 _Ack: Final = message_class("AckMessageResponse")
 _Changed: Final = message_class("ChangeInvisibleDurationResponse")
 _Forwarded: Final = message_class("ForwardMessageToDeadLetterQueueResponse")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,9 @@ class Receiving:
         try:
             yield _Received(status=ok())
             for held in messages:
-                yield _Received(message=await self._proto(held, request, wish))
+                proto = await self._proto(held, request, wish)
+                if proto is not None:
+                    yield _Received(message=proto)
             last = _Received()
             set_time(last.delivery_timestamp, self._parts.now_ms())
             yield last
@@ -94,8 +98,13 @@ class Receiving:
                 due_ms=due_ms_of(held.record, held.properties),
             )
 
-        # To unpack megabytes and to sum them up takes long enough for others to notice.
-        return await self._parts.off_loop(make) if is_heavy(held.record) else make()
+        try:
+            # To unpack megabytes and to sum them up takes long enough for others to notice.
+            return await self._parts.off_loop(make) if is_heavy(held.record) else make()
+        except Exception:
+            # It has its attempts and then goes to the dead letters; its neighbours are received.
+            log.exception("%s: a message of %s cannot be shown", wish.group, wish.topic)
+            return None
 
     async def _understand(self, request: Any, context: Any) -> _Wish:
         owner = client_id_of(context)
@@ -188,8 +197,12 @@ class Receiving:
         except asyncio.CancelledError:
             taking.add_done_callback(lambda future: self._return_taken(wish, future))
             raise
-        for dead in received.dead:
-            await self._bury(wish.group, wish.topic, dead)
+        try:
+            for dead in received.dead:
+                await self._bury_if_possible(wish, dead)
+        except asyncio.CancelledError:
+            self._give_back(wish, received.messages)
+            raise
         return received.messages
 
     def _return_taken(self, wish: _Wish, taking: Future[Received]) -> None:
@@ -201,24 +214,18 @@ class Receiving:
 
     # Dead letters
 
+    async def _bury_if_possible(self, wish: _Wish, held: Held) -> None:
+        """One that cannot be written stays and is tried again: its neighbours are received."""
+        try:
+            await self._bury(wish.group, wish.topic, held)
+        except BrokerError as error:
+            log.warning("%s: a dead letter of %s stays: %s", wish.group, wish.topic, error)
+
     async def _bury(self, group: str, topic: str, held: Held) -> None:
         """Put a message to the dead letters, then acknowledge it: twice there is better than
         nowhere."""
-        record = held.record
-        letter = dead_letter(
-            Message(
-                topic=topic,
-                body=record.body,
-                properties=held.properties,
-                flag=record.flag,
-                sys_flag=record.sys_flag,
-                born_ms=record.born_ms,
-                born_host=record.born_host,
-                reconsume_times=record.reconsume_times + held.attempt,
-            ),
-            group,
-            origin_topic=topic,
-            origin_id=held.properties.get("UNIQ_KEY"),
+        letter = dead_record(
+            held.record, held.properties, group=group, topic=topic, attempt=held.attempt
         )
         self._parts.messaging.topics.ensure(dead_topic(group), queue_count=1)
         await self._parts.saved()

@@ -25,7 +25,7 @@ from dueline.server.remoting.listeners import ANY_ADDRESSES
 from dueline.server.remoting.runtime import Runtime
 from dueline.store import PutResult
 
-__all__ = ["Addresses", "Context"]
+__all__ = ["Addresses", "Context", "accepted"]
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ class Context:
         for request, messages, answer in turn:
             end = start + len(messages)
             try:
-                answer(request, _accepted(results[start:end]))
+                answer(request, accepted(results[start:end]))
             except BrokerError as error:
                 request.fail(error, is_message=True)
             except Exception as error:
@@ -166,7 +166,7 @@ class Context:
             future.add_done_callback(_log_failure)
 
 
-def _accepted(results: Results) -> list[PutResult]:
+def accepted(results: Results) -> list[PutResult]:
     """Raises the first refusal, if there is one."""
     accepted = []
     for result in results:

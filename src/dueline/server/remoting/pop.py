@@ -9,6 +9,8 @@ which message, and the serial number of the holding travels as the revive queue,
 the broker chooses both here and when the invisible time changes. A number like 999 would mean
 orderly consumption, so serial numbers are shifted beyond it.
 
+Whatever is taken and cannot be answered is given back, and does not count as an attempt.
+
 The lane of a queue is remembered from the receipts that were given out. After a restart of the
 broker older receipts are therefore refused, and their messages come again.
 """
@@ -18,22 +20,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from dueline.engine import Results
 from dueline.errors import BrokerError, InvalidRequest
-from dueline.message import Message, encode_properties
 from dueline.messaging.filters import filter_of
 from dueline.messaging.names import dead_topic
 from dueline.messaging.pop import Held, Holding, Pop, Received
 from dueline.messaging.pop_receipt import Receipt
-from dueline.messaging.retries import dead_letter
+from dueline.messaging.retries import dead_record
 from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
 from dueline.server.remoting.assignment import ANY_QUEUE
 from dueline.server.remoting.channel import Request
-from dueline.server.remoting.context import Context
+from dueline.server.remoting.context import Context, accepted
 from dueline.server.remoting.hub import Handler
+from dueline.server.remoting.pop_records import SERIAL_SHIFT, Records
 from dueline.wire.bodies import AckBatch, AckEntry
 from dueline.wire.codes import Permission, RequestCode, ResponseCode
 from dueline.wire.headers import (
@@ -49,7 +51,6 @@ __all__ = ["Pops"]
 COUNT_MAX: Final = 32
 POLL_MS_MAX: Final = 60_000
 INVISIBLE_MS_MAX: Final = 12 * 3_600_000
-SERIAL_SHIFT: Final = 1_000
 _LOOK_AGAIN_S_MAX: Final = 3_600.0
 
 log = logging.getLogger(__name__)
@@ -131,7 +132,7 @@ class Pops:
     async def _serve(self, request: Request, wish: _Wish) -> None:
         try:
             found = await self._receive(wish)
-            request.answer(self._answer(wish, found))
+            request.answer(self._answer_or_return(wish, found))
         except BrokerError as error:
             request.fail(error)
         except asyncio.CancelledError:
@@ -187,28 +188,38 @@ class Pops:
                 wanted=filter_of(wish.expression, wish.kind),
             )
 
-        received = await self._context.in_thread(work)
-        for dead in received.dead:
-            await self._bury(wish, dead)
+        taking = self._context.in_thread(work)
+        try:
+            received = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            taking.add_done_callback(lambda future: self._return_taken(wish, future))
+            raise
+        try:
+            for dead in received.dead:
+                await self._bury_if_possible(wish, dead)
+        except asyncio.CancelledError:
+            self._give_back(wish, received.messages)
+            raise
         return received.messages
+
+    def _return_taken(self, wish: _Wish, taking: asyncio.Future[Received]) -> None:
+        if not taking.cancelled() and taking.exception() is None:
+            self._give_back(wish, taking.result().messages)
+
+    def _give_back(self, wish: _Wish, messages: list[Held]) -> None:
+        self._pop.give_back(wish.group, wish.topic, [held.receipt for held in messages])
+
+    async def _bury_if_possible(self, wish: _Wish, held: Held) -> None:
+        """One that cannot be written stays and is tried again: its neighbours are received."""
+        try:
+            await self._bury(wish, held)
+        except BrokerError as error:
+            log.warning("%s: a dead letter of %s stays: %s", wish.group, wish.topic, error)
 
     async def _bury(self, wish: _Wish, held: Held) -> None:
         """Put a message to the dead letters, then acknowledge it."""
-        record = held.record
-        letter = dead_letter(
-            Message(
-                topic=wish.topic,
-                body=record.body,
-                properties=held.properties,
-                flag=record.flag,
-                sys_flag=record.sys_flag,
-                born_ms=record.born_ms,
-                born_host=record.born_host,
-                reconsume_times=record.reconsume_times + held.attempt,
-            ),
-            wish.group,
-            origin_topic=wish.topic,
-            origin_id=held.properties.get("UNIQ_KEY"),
+        letter = dead_record(
+            held.record, held.properties, group=wish.group, topic=wish.topic, attempt=held.attempt
         )
         self._context.topics.ensure(dead_topic(wish.group), queue_count=1)
         await self._context.in_thread(self._context.messaging.save)
@@ -225,48 +236,38 @@ class Pops:
         results = await written
         if isinstance(results, BaseException):
             raise results
+        accepted(results)
         self._pop.finish(wish.group, wish.topic, held.receipt, lambda _: None)
+
+    def _answer_or_return(self, wish: _Wish, found: list[Held]) -> Answer:
+        """The answer; if none can be made, what was taken for it is given back."""
+        try:
+            return self._answer(wish, found)
+        except Exception:
+            self._give_back(wish, found)
+            raise
 
     def _answer(self, wish: _Wish, found: list[Held]) -> Answer:
         now_ms = self._context.clock.now_ms()
+        made = Records(found, self._context.broker_name, now_ms, wish.holding.invisible_ms)
+        self._give_back(wish, made.left_out)
+        for held in made.messages:
+            receipt = Receipt.decode(held.receipt)
+            lane = (wish.group, wish.topic, held.record.queue_id)
+            self._lanes[lane] = (receipt.epoch, receipt.lane)
         header = PopResponse(
             pop_time=now_ms,
             invisible_time=wish.holding.invisible_ms,
-            revive_qid=0,
+            revive_qid=made.revive_qid,
             rest_num=0,
-            start_offset_info="0 0 0" if found else None,
-            msg_offset_info="0 0 0" if found else None,
+            start_offset_info=made.start_offsets(),
+            msg_offset_info=made.offsets(),
         )
         if not found:
             return Answer(
                 code=ResponseCode.POLLING_TIMEOUT, ext=header.encode(), remark="POLLING_TIMEOUT"
             )
-        body = b"".join(self._record(wish, held, now_ms) for held in found)
-        return Answer(ext=header.encode(), body=body, remark="FOUND")
-
-    def _record(self, wish: _Wish, held: Held, now_ms: int) -> bytes:
-        """The record with its receipt in POP_CK, where clients look first."""
-        record = held.record
-        receipt = Receipt.decode(held.receipt)
-        self._lanes[wish.group, wish.topic, record.queue_id] = (receipt.epoch, receipt.lane)
-        words = (
-            record.queue_offset,
-            now_ms,
-            wish.holding.invisible_ms,
-            receipt.serial + SERIAL_SHIFT,
-            0,
-            self._context.broker_name,
-            record.queue_id,
-            record.queue_offset,
-        )
-        properties = {**held.properties, "POP_CK": " ".join(map(str, words))}
-        properties.setdefault("1ST_POP_TIME", str(now_ms))
-        return replace(
-            record,
-            reconsume_times=record.reconsume_times + held.attempt - 1,
-            properties=encode_properties(properties),
-            mark=0,
-        ).encode()
+        return Answer(ext=header.encode(), body=b"".join(made.chunks), remark="FOUND")
 
     # Receipts
 
