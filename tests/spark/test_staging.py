@@ -5,7 +5,7 @@ import pytest
 
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
-from dueline.server.staging import Staging
+from dueline.server.staging import BATCH_OVERHEAD_BYTES, STAGE_OVERHEAD_BYTES, Staging
 
 SCHEMA = pa.schema([("number", pa.int64())])
 OTHER = pa.schema([("name", pa.string())])
@@ -13,6 +13,11 @@ OTHER = pa.schema([("name", pa.string())])
 
 def rows(*numbers: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"number": numbers}, schema=SCHEMA)
+
+
+def held(batch: pa.RecordBatch) -> int:
+    """What a token with one batch counts as."""
+    return int(batch.nbytes) + BATCH_OVERHEAD_BYTES + STAGE_OVERHEAD_BYTES
 
 
 def numbers_of(batches: list[pa.RecordBatch]) -> list[int]:
@@ -95,12 +100,13 @@ def test_rows_of_another_kind_are_refused() -> None:
 
 
 def test_memory_is_bounded_over_all_tokens_and_freed() -> None:
-    staging = Staging(Clock(lambda: 0), size_bytes_max=rows(1, 2, 3).nbytes)
+    limit = held(rows(1, 2)) + BATCH_OVERHEAD_BYTES
+    staging = Staging(Clock(lambda: 0), size_bytes_max=limit)
     stage(staging, "a", rows(1, 2))
 
     with pytest.raises(LimitExceeded) as caught:
         stage(staging, "b", rows(3, 4))
-    assert caught.value.limit == rows(1, 2, 3).nbytes
+    assert caught.value.limit == limit
 
     assert staging.discard(["a", "unknown"]) == 1
     stage(staging, "b", rows(3, 4))
@@ -117,7 +123,47 @@ def test_what_nobody_commits_is_forgotten_when_it_is_old() -> None:
     now_ms[0] = 1_600
 
     assert len(staging) == 1
-    assert staging.size_bytes == rows(2).nbytes
+    assert staging.size_bytes == held(rows(2))
     with pytest.raises(NotFound, match="'old'"):
         staging.take(["old"], SCHEMA)
     assert numbers_of(staging.take(["new"], SCHEMA)) == [2]
+
+
+def test_empty_batches_are_not_kept() -> None:
+    staging = Staging(Clock(lambda: 0))
+
+    stage(staging, "a", *[rows()] * 30_000)
+
+    assert staging.size_bytes == STAGE_OVERHEAD_BYTES
+    assert staging.take(["a"], SCHEMA) == []
+
+
+def test_tokens_and_batches_count_beside_their_bytes() -> None:
+    staging = Staging(Clock(lambda: 0), size_bytes_max=1 << 20)
+    many = (1 << 20) // STAGE_OVERHEAD_BYTES
+
+    for number in range(many):
+        stage(staging, f"{number}")
+    with pytest.raises(LimitExceeded):
+        stage(staging, "one more")
+    staging.discard([f"{number}" for number in range(many)])
+
+    with pytest.raises(LimitExceeded):
+        stage(staging, "small rows", *[rows(1)] * ((1 << 20) // BATCH_OVERHEAD_BYTES))
+    assert staging.size_bytes == 0
+
+
+def test_a_batch_counts_with_all_the_memory_that_it_keeps() -> None:
+    staging = Staging(Clock(lambda: 0))
+    whole = pa.py_buffer(bytes(1 << 20))
+    column = pa.Array.from_buffers(pa.int64(), 1, [None, whole.slice(64, 8)])
+
+    stage(staging, "a", pa.RecordBatch.from_arrays([column], schema=SCHEMA))
+
+    assert staging.size_bytes >= 1 << 20
+
+
+@pytest.mark.parametrize("token", ["", "x" * 257])
+def test_a_token_has_a_bounded_name(token: str) -> None:
+    with pytest.raises(InvalidRequest, match="token"):
+        stage(Staging(Clock(lambda: 0)), token)

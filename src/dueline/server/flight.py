@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -179,19 +180,45 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
     ) -> None:
         def take() -> int:
             token = protocol.StageRows.decode(descriptor.command).token
-            schema = reader.schema
-            if not any(schema.equals(known) for known in _STAGED_SCHEMAS):
-                raise InvalidRequest(
-                    f"staged rows: expected the columns of a delivery or a schedule, found "
-                    f"{schema.names}"
-                )
+            schema = _known_schema(reader)
             with self._staging.writing(token, schema):
-                for chunk in reader:
-                    self._staging.add(token, chunk.data)
+                for batch in _batches(reader):
+                    self._staging.add(token, batch)
             return self._staging.row_count(token)
 
         row_count = flight_answer(take)
         writer.write(pa.py_buffer(str(row_count).encode()))
+
+
+def _known_schema(reader: flight.MetadataRecordBatchReader) -> pa.Schema:
+    """Our own copy of the schema that a stream has; a peer's may carry any metadata."""
+    with _refusing_other_bytes():
+        found = reader.schema
+    for known in _STAGED_SCHEMAS:
+        if found.equals(known):
+            return known
+    raise InvalidRequest(
+        f"staged rows: expected the columns of a delivery or a schedule, found {found.names!r:.500}"
+    )
+
+
+def _batches(reader: flight.MetadataRecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """What a stream brings, as it comes: nothing in it was looked at yet."""
+    with _refusing_other_bytes():
+        for chunk in reader:
+            if chunk.data is not None:
+                yield chunk.data
+
+
+@contextmanager
+def _refusing_other_bytes() -> Iterator[None]:
+    """Bytes that Arrow's reader cannot read are the peer's mistake."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise InvalidRequest(
+            f"rows: expected Arrow's IPC format, found: {str(error)[:500]}"
+        ) from error
 
 
 def flight_answer(answer: Callable[[], _Result]) -> _Result:

@@ -3,7 +3,10 @@
 A token names one attempt of one task. Attempts die, so what nobody commits or discards is forgotten
 after a while, and what all attempts together may keep in memory is bounded: beyond that a task is
 refused, Spark retries it, and a pipeline that stages more than its broker can hold fails with a
-message that says which number to change.
+message that says which number to change. What counts is the memory that is really held: whole
+message bodies, however little of them the columns use, and something for each batch and token.
+
+Rows come from outside: each batch is checked (`dueline.store.schema.sound`) before it is kept.
 
 Any thread may call; a token is written by one stream at a time.
 """
@@ -20,11 +23,17 @@ import pyarrow as pa
 
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
+from dueline.store.schema import sound
 
 __all__ = ["Staging"]
 
 SIZE_BYTES_MAX_DEFAULT: Final = 1 << 30
 AGE_MS_MAX_DEFAULT: Final = 10 * 60_000
+TOKEN_SIZE_MAX: Final = 256
+
+STAGE_OVERHEAD_BYTES: Final = 2_048
+BATCH_OVERHEAD_BYTES: Final = 8_192
+"""What a token and a batch take beside their bytes: objects, in Python and in Arrow."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,8 +68,13 @@ class Staging:
         """The life of one stream: complete if the block ends well, forgotten if it raises.
 
         Raises:
-            InvalidRequest: the token is in use.
+            InvalidRequest: the token is in use, or no token of ours.
+            LimitExceeded: all stages together would be too large.
         """
+        if not 0 < len(token) <= TOKEN_SIZE_MAX:
+            raise InvalidRequest(
+                f"token: expected 1 to {TOKEN_SIZE_MAX} characters, found {len(token)}"
+            )
         with self._lock:
             self._expire()
             if token in self._stages:
@@ -69,39 +83,52 @@ class Staging:
                     "attempt of one task",
                     token=token,
                 )
-            self._stages[token] = _Stage(schema=schema, touched_ms=self._clock.now_ms())
+            stage = _Stage(schema=schema, touched_ms=self._clock.now_ms())
+            self._reserve(stage, STAGE_OVERHEAD_BYTES)
+            self._stages[token] = stage
         try:
             yield
         except BaseException:
             self.discard([token])
             raise
         with self._lock:
-            if stage := self._stages.get(token):
+            if self._stages.get(token) is stage:
                 stage.is_complete = True
 
     def add(self, token: str, batch: pa.RecordBatch) -> None:
         """Keep one batch of the token's stream.
 
         Raises:
+            InvalidRequest: rows that are not sound.
             LimitExceeded: all stages together would be too large.
             NotFound: the stage was discarded in the meantime.
         """
-        size_bytes = batch.nbytes
+        if not batch.num_rows:
+            return
         with self._lock:
             stage = self._stage(token)
-            if self.size_bytes + size_bytes > self._size_bytes_max:
-                raise LimitExceeded(
-                    f"staged rows: expected at most {self._size_bytes_max} bytes, found "
-                    f"{self.size_bytes + size_bytes}; let the source take fewer rows at a time "
-                    "(option row_count_max) or give the broker more memory for them",
-                    limit=self._size_bytes_max,
-                    found=self.size_bytes + size_bytes,
-                )
+            self._reserve(stage, BATCH_OVERHEAD_BYTES + _held_bytes(batch))
+        batch = sound(batch, stage.schema)
+        with self._lock:
+            if self._stage(token) is not stage:
+                raise NotFound(f"token {token!r}: expected one stream, found another since")
             stage.batches.append(batch)
             stage.row_count += batch.num_rows
-            stage.size_bytes += size_bytes
             stage.touched_ms = self._clock.now_ms()
-            self.size_bytes += size_bytes
+
+    def _reserve(self, stage: _Stage, size_bytes: int) -> None:
+        """Count bytes to a stage; the caller holds the lock."""
+        found = self.size_bytes + size_bytes
+        if found > self._size_bytes_max:
+            raise LimitExceeded(
+                f"staged rows: expected at most {self._size_bytes_max} bytes, found {found}; let "
+                "the source take fewer rows at a time (option row_count_max) or give the broker "
+                "more memory for them",
+                limit=self._size_bytes_max,
+                found=found,
+            )
+        stage.size_bytes += size_bytes
+        self.size_bytes = found
 
     def row_count(self, token: str) -> int:
         with self._lock:
@@ -156,3 +183,15 @@ class Staging:
         dropped = [stage for token in tokens if (stage := self._stages.pop(token, None))]
         self.size_bytes -= sum(stage.size_bytes for stage in dropped)
         return len(dropped)
+
+
+def _held_bytes(batch: pa.RecordBatch) -> int:
+    """The memory that a batch keeps alive: its buffers are mostly parts of one message body."""
+    held: dict[int, int] = {}
+    for column in batch.columns:
+        for buffer in column.buffers():
+            while buffer is not None:
+                whole, buffer = buffer, buffer.parent
+                if buffer is None:
+                    held[whole.address] = max(whole.size, held.get(whole.address, 0))
+    return sum(held.values())

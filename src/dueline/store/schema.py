@@ -13,6 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from dueline.errors import InvalidRequest
+
 __all__ = [
     "DELIVERY_SCHEMA",
     "MESSAGE_SCHEMA",
@@ -20,6 +22,7 @@ __all__ = [
     "STORED_SCHEMA",
     "WINDOW_SCHEMA",
     "empty_batch",
+    "sound",
 ]
 
 WINDOW_SCHEMA: Final = pa.schema(
@@ -90,3 +93,41 @@ SCHEDULE_SCHEMA: Final = pa.schema(
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     """A batch of no rows."""
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def sound(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch that came from outside, under our own schema, once every byte of it makes sense.
+
+    Arrow's readers take offsets, lengths and text as they come, and its kernels then follow them
+    out of their buffers: a peer's batch is not touched before this has looked at it. The result
+    shares the batch's memory, but not the metadata that its schema may have had.
+
+    Raises:
+        InvalidRequest: other columns, nulls where none may be, or offsets, counts or text that
+            do not fit the buffers.
+    """
+    if not batch.schema.equals(schema):
+        raise InvalidRequest(
+            f"rows: expected the columns {schema.names}, found {batch.schema.names!r:.500} or "
+            "other types",
+            field="schema",
+        )
+    try:
+        batch.validate(full=True)
+    except pa.ArrowException as error:
+        raise InvalidRequest(
+            f"rows: expected sound Arrow data, found: {str(error)[:500]}", field="rows"
+        ) from error
+    for field, column in zip(schema, batch.columns, strict=True):
+        if not field.nullable and _has_nulls(column):
+            raise InvalidRequest(
+                f"rows: {field.name}: expected a value in every row, found null", field=field.name
+            )
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _has_nulls(column: pa.Array) -> bool:
+    """Also among the items of a list."""
+    if column.null_count:
+        return True
+    return pa.types.is_list(column.type) and bool(column.flatten().null_count)
