@@ -2,8 +2,11 @@
 
 A half message is durable but stands in a topic that nobody consumes. Its producer decides: commit
 sends the message on to its real topic (delayed, if it asks for that), rollback does not; either
-way an *outcome* record with the half message's queue offset is written. What has no outcome after
-a while is asked for: `due` lists it, and a protocol passes the question to a producer of the group.
+way an *outcome* record with the half message's queue offset is written, for a commit only when the
+message is on disk: a power cut may lose any part of what is written together, and a half message
+that counts as decided is never looked at again. The producer is answered before that, since the
+message says by itself that it was committed. What has no outcome after a while is asked for: `due`
+lists it, and a protocol passes the question to a producer of the group.
 
 Everything known here is read from the two topics, from where the group `CID_RMQ_SYS_TRANS` stands
 on: at start, and then whatever is new. So it does not matter which protocol a half message came
@@ -71,6 +74,8 @@ class Half:
     next_ask_ms: int
     ask_count: int = 0
     is_ending: bool = False
+    is_decided: bool = False  # what it becomes is on disk; its outcome may not be
+    is_concluding: bool = False  # its outcome is on its way
 
 
 class Transactions:
@@ -160,7 +165,7 @@ class Transactions:
                 self._offsets.set(TRANSACTION_GROUP, topic, {0: offset})
 
     def _repair(self) -> None:
-        """After a crash: write the outcome of what was committed without one."""
+        """After a crash: write the outcome of what was committed, or put aside, without one."""
         committed = [half for half in self._undecided.values() if self._is_committed(half)]
         for half in committed:
             self._store.put(_outcome(half.queue_offset))
@@ -168,9 +173,10 @@ class Transactions:
             self.refresh()
 
     def _is_committed(self, half: Half) -> bool:
-        found = self._store.query(half.topic, half.unique_id)
-        if any(record.prepared_position == half.position for record in found):
-            return True
+        for topic in (half.topic, UNDECIDED_TOPIC):
+            found = self._store.query(topic, half.unique_id, count_max=1 << 31)
+            if any(record.prepared_position == half.position for record in found):
+                return True
         # A delayed message has its acceptance number where an ordinary one names its origin.
         return any(
             delayed.record.sys_flag & SYS_TRANSACTION_MASK == SYS_COMMIT
@@ -205,42 +211,36 @@ class Transactions:
                 done(None)
                 return
             half.is_ending = True
-        outcome = _outcome(record.queue_offset)
         try:
-            if not commit:
-                self._write(half, [outcome], done)
-                return
-            message = half_to_message(record)
-            if any(name in message.properties for name in _DELAY_NAMES):
-                # Two logs have no common order on disk: the message must be there first.
-                self._write(half, [message], lambda error: self._then(error, outcome, done))
-            else:
-                self._write(half, [message, outcome], done)
+            self._decide(half, half_to_message(record) if commit else None, done)
         except BaseException:
             half.is_ending = False
             raise
 
-    def _then(self, error: BaseException | None, outcome: Message, done: Ended) -> None:
-        """Write the outcome of a message that is on its way; if that fails, a restart repairs it.
+    def _decide(self, half: Half, message: Message | None, done: Ended) -> None:
+        """Write what the half message becomes, None for nothing, and then that it was decided."""
 
-        Until then the half message stays marked as ending, so that it is not committed twice.
-        """
-        if error is not None:
-            done(error)
-            return
-        try:
-            self._engine.send([outcome], lambda results: done(_failure(results)))
-        except BrokerError as failure:
-            done(failure)
-
-    def _write(self, half: Half, messages: list[Message], done: Ended) -> None:
-        def answered(results: Results | BaseException) -> None:
+        def written(results: Results | BaseException) -> None:
             failure = _failure(results)
-            if failure is not None:
-                half.is_ending = False
+            half.is_ending = half.is_decided = failure is None
+            half.is_concluding = failure is None and message is None
             done(failure)
+            if half.is_decided and not half.is_concluding:
+                self._conclude(half)
 
-        self._engine.send(messages, answered)
+        self._engine.send([message or _outcome(half.queue_offset)], written)
+
+    def _conclude(self, half: Half) -> None:
+        """Write the outcome of what is on disk; if that fails, `due` or a restart does it again."""
+
+        def written(results: Results | BaseException) -> None:
+            half.is_concluding = _failure(results) is None
+
+        half.is_concluding = True
+        try:
+            self._engine.send([_outcome(half.queue_offset)], written)
+        except BrokerError:
+            half.is_concluding = False
 
     def record(self, position: int) -> Record:
         """The half message at a position.
@@ -278,11 +278,11 @@ class Transactions:
                     limit=UNDECIDED_COUNT_MAX,
                     found=len(self._undecided),
                 )
-            found = [
-                half
-                for half in self._undecided.values()
-                if half.next_ask_ms <= now_ms and not half.is_ending
-            ]
+            halves = list(self._undecided.values())
+        for half in halves:
+            if half.is_decided and not half.is_concluding:
+                self._conclude(half)
+        found = [half for half in halves if half.next_ask_ms <= now_ms and not half.is_ending]
         return found[:count_max]
 
     def asked(self, half: Half, now_ms: int, *, is_heard: bool) -> bool:
@@ -299,27 +299,25 @@ class Transactions:
         return True
 
     def _give_up(self, half: Half) -> None:
-        messages = [_outcome(half.queue_offset)]
-        try:
-            record = self.record(half.position)
-            message = half_to_message(record)
-            properties = {
-                name: value
-                for name, value in message.properties.items()
-                if name not in _DELAY_NAMES
-            }
-            properties["REAL_TOPIC"] = message.topic
-            messages.insert(
-                0, replace(message, topic=UNDECIDED_TOPIC, queue_id=0, properties=properties)
-            )
-        except NotFound:
-            pass  # retention has taken it
+        message = self._put_aside(half)
         half.is_ending = True
         try:
-            self._write(half, messages, lambda _: None)
+            self._decide(half, message, lambda _: None)
         except BaseException:
             half.is_ending = False
             raise
+
+    def _put_aside(self, half: Half) -> Message | None:
+        """The message for TRANS_CHECK_MAX_TIME_TOPIC; None if retention has taken it."""
+        try:
+            message = half_to_message(self.record(half.position))
+        except NotFound:
+            return None
+        properties = {
+            name: value for name, value in message.properties.items() if name not in _DELAY_NAMES
+        }
+        properties["REAL_TOPIC"] = message.topic
+        return replace(message, topic=UNDECIDED_TOPIC, queue_id=0, properties=properties)
 
     def question(self, half: Half) -> Record:
         """The half message as its producer knows it: the real topic and queue, its own place."""
