@@ -185,6 +185,11 @@ class Engine:
         self.check_accepting()
         return self.store.cancel_many(keys)
 
+    def recall(self, topic: str, unique_id: str) -> Answer:
+        """Cancel the message that was sent to a topic with this unique id, and no other."""
+        self.check_accepting()
+        return self.store.recall(topic, unique_id)
+
     def reschedule(self, requests: Sequence[tuple[str, int]]) -> list[Answer]:
         """Move (key or id, due time) pairs; an answer for each."""
         self.check_accepting()

@@ -23,9 +23,10 @@ from dueline.errors import BrokerError
 from dueline.lateness import Int64s, Lateness
 from dueline.message import Message
 from dueline.store import (
-    Answer,
+    Changed,
     DeliverResult,
     Files,
+    Name,
     PutManyResult,
     PutResult,
     Store,
@@ -146,17 +147,17 @@ class MeteredStore(Store):
 
     # Changed
 
-    def cancel_many(self, keys: Sequence[str]) -> list[Answer]:
-        answers = super().cancel_many(keys)
-        self.counters.add(cancelled=answers.count(Answer.CANCELLED))
-        return answers
+    def cancel_named(self, names: Sequence[Name]) -> list[Changed]:
+        changed = super().cancel_named(names)
+        self.counters.add(cancelled=sum(each.count for each in changed))
+        return changed
 
     def cancel_seqs(self, seqs: Int64s) -> Int64s:
         cancelled = super().cancel_seqs(seqs)
         self.counters.add(cancelled=len(cancelled))
         return cancelled
 
-    def reschedule_many(self, requests: Sequence[tuple[str, int]]) -> list[Answer]:
-        answers = super().reschedule_many(requests)
-        self.counters.add(rescheduled=answers.count(Answer.RESCHEDULED))
-        return answers
+    def reschedule_named(self, requests: Sequence[tuple[Name, int]]) -> list[Changed]:
+        changed = super().reschedule_named(requests)
+        self.counters.add(rescheduled=sum(each.count for each in changed))
+        return changed

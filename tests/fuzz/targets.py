@@ -25,9 +25,9 @@ from dueline.errors import (
 from dueline.message import decode_properties, encode_properties, parse_message_id
 from dueline.messaging.filters import filter_of
 from dueline.messaging.pop_receipt import Receipt
+from dueline.messaging.recall_handle import RecallHandle
 from dueline.messaging.sql92 import compile_condition
 from dueline.schedule import DelayLevels, due_of
-from dueline.server.remoting.query import Handle
 from dueline.store import record
 from dueline.wire import Command, Frame, FrameDecoder, Serialization
 from dueline.wire.batch import decode_batch, encode_batch
@@ -184,7 +184,7 @@ def receipt(data: bytes) -> None:
     except InvalidRequest:
         pass
     with contextlib.suppress(BrokerError):
-        Handle.decode(text)
+        RecallHandle.decode(text)
     try:
         host, position = parse_message_id(text)
         assert (host + position.to_bytes(8, "big")).hex() == text.lower()

@@ -103,6 +103,25 @@ def test_recall_has_a_definite_answer(peer: Peer) -> None:
     assert "no such message" in (unknown.remark or "")
 
 
+def test_recall_reaches_one_message_of_one_topic(broker: Broker, peer: Peer) -> None:
+    peer.send_message("mytopic", TIMER_DELAY_MS="600000", UNIQ_KEY="mine")
+    peer.send_message("salaries", TIMER_DELAY_MS="600000", UNIQ_KEY="u1", KEYS="march")
+    peer.send_message("salaries", TIMER_DELAY_MS="600000", UNIQ_KEY="u2", KEYS="u1")
+    peer.send_message("other", TIMER_DELAY_MS="600000", UNIQ_KEY="u1")
+
+    for unique_id in ("march", "u1", "u2"):
+        made_up = _handle(f"v1 mytopic dueline 9999999999999 {unique_id}")
+        assert recall(peer, made_up, "mytopic").code == 604
+    by_key = _handle("v1 salaries dueline 9999999999999 march")
+    assert recall(peer, by_key, "salaries").code == 604
+    assert broker.store.pending_count() == 4
+
+    by_id = _handle("v1 salaries dueline 9999999999999 u1")
+    assert recall(peer, by_id, "salaries").code == 0
+    assert broker.store.pending_by_topic() == {"mytopic": 1, "salaries": 1, "other": 1}
+    assert broker.store.find_delayed("u2")[0].state == 0
+
+
 @pytest.mark.parametrize(
     ("handle", "topic", "code"),
     [

@@ -33,7 +33,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Cancel; 1 if any could not be."""
     with connect(args) as client:
-        answers = client.call(Cancel(keys=tuple(args.keys)), Answers).answers
-    for key, answer in zip(args.keys, answers, strict=True):
-        say(f"{key}: {MEANINGS[answer]}")
-    return 0 if set(answers) == {"cancelled"} else 1
+        found = client.call(Cancel(keys=tuple(args.keys)), Answers)
+    for key, answer, count in zip(args.keys, found.answers, found.counts, strict=True):
+        say(f"{key}: {_meaning(answer, count)}")
+    return 0 if set(found.answers) == {"cancelled"} else 1
+
+
+def _meaning(answer: str, count: int) -> str:
+    if answer != "cancelled" or count == 1:
+        return MEANINGS[answer]
+    if count:
+        return f"cancelled {count} messages; they will not be delivered"
+    return "cancelled before; it will not be delivered"

@@ -40,8 +40,9 @@ def run(args: argparse.Namespace) -> int:
             # From now on the broker's clock, which is the one that counts.
             due_ms = client.describe().now_ms + parse_duration_ms(args.delay)
         moves = tuple(Move(key=key, due_ms=due_ms) for key in args.keys)
-        answers = client.call(Reschedule(moves=moves), Answers).answers
-    for key, answer in zip(args.keys, answers, strict=True):
+        found = client.call(Reschedule(moves=moves), Answers)
+    for key, answer, count in zip(args.keys, found.answers, found.counts, strict=True):
+        several = f"{count} messages are " if count > 1 else ""
         is_moved = answer == "rescheduled"
-        say(f"{key}: {f'now due {show_time(due_ms)}' if is_moved else MEANINGS[answer]}")
-    return 0 if set(answers) == {"rescheduled"} else 1
+        say(f"{key}: {f'{several}now due {show_time(due_ms)}' if is_moved else MEANINGS[answer]}")
+    return 0 if set(found.answers) == {"rescheduled"} else 1

@@ -280,9 +280,10 @@ class Move(Value, frozen=True, kw_only=True):
 
 
 class Answers(Value, frozen=True, kw_only=True):
-    """One for each key: cancelled, rescheduled, delivered or unknown."""
+    """One for each key: cancelled, rescheduled, delivered or unknown; and how many were changed."""
 
     answers: tuple[str, ...]
+    counts: tuple[int, ...] = ()
 
 
 class Stats(Value, frozen=True, kw_only=True):

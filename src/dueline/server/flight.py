@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -26,7 +26,7 @@ from dueline.flight.values import Value
 from dueline.server.staging import Staging
 from dueline.server.tables import Tables, parts
 from dueline.server.windows import Windows
-from dueline.store import Store
+from dueline.store import Changed, Name, Store
 from dueline.store.core import DELAY_LOG
 from dueline.store.schema import (
     DELIVERY_SCHEMA,
@@ -130,13 +130,11 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         return protocol.RowsPut(first_seq=result.first_seq, row_count=result.count)
 
     def _cancel(self, request: protocol.Cancel) -> protocol.Answers:
-        answers = self._store.cancel_many(request.keys)
-        return protocol.Answers(answers=tuple(answer.value for answer in answers))
+        return _answers(self._store.cancel_named([Name(key) for key in request.keys]))
 
     def _reschedule(self, request: protocol.Reschedule) -> protocol.Answers:
-        moves = [(move.key, move.due_ms) for move in request.moves]
-        answers = self._store.reschedule_many(moves)
-        return protocol.Answers(answers=tuple(answer.value for answer in answers))
+        moves = [(Name(move.key), move.due_ms) for move in request.moves]
+        return _answers(self._store.reschedule_named(moves))
 
     def _stats(self, request: protocol.Stats) -> protocol.Figures:
         figures = self._store.stats()
@@ -245,6 +243,13 @@ def _streamed(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> flight.Fl
             yield batch
 
     return flight.GeneratorStream(schema, reported())
+
+
+def _answers(changed: Sequence[Changed]) -> protocol.Answers:
+    return protocol.Answers(
+        answers=tuple(each.answer.value for each in changed),
+        counts=tuple(each.count for each in changed),
+    )
 
 
 def _units(window: Window) -> pa.RecordBatch:

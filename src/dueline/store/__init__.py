@@ -4,7 +4,7 @@ from dueline.store.corner import CORNER_START, Corner, Key
 from dueline.store.delivery import DeliverResult
 from dueline.store.files import Files
 from dueline.store.options import StoreOptions
-from dueline.store.pending import Answer, PendingMessage
+from dueline.store.pending import Answer, Changed, Name, PendingMessage
 from dueline.store.reading import ReadResult, ReadStatus
 from dueline.store.record import Record
 from dueline.store.store import Store
@@ -14,10 +14,12 @@ from dueline.store.writing import PutManyResult, PutResult
 __all__ = [
     "CORNER_START",
     "Answer",
+    "Changed",
     "Corner",
     "DeliverResult",
     "Files",
     "Key",
+    "Name",
     "PendingMessage",
     "PutManyResult",
     "PutResult",

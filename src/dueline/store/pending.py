@@ -15,7 +15,7 @@ cancelled.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from dueline.message import (
     HALF_TOPIC,
     Message,
     decode_properties,
+    key_words,
     parse_message_id,
 )
 from dueline.schedule import Due
@@ -35,12 +36,12 @@ from dueline.store.core import Core
 from dueline.store.draft import prepare
 from dueline.store.kernels import Int64s
 from dueline.store.properties import key_hash
-from dueline.store.reading import has_key, is_shown, read_record
+from dueline.store.reading import is_shown, read_record
 from dueline.store.record import Record
 from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
 from dueline.store.writing import PutResult, Putter
 
-__all__ = ["Answer", "Pending", "PendingMessage"]
+__all__ = ["Answer", "Changed", "Name", "Pending", "PendingMessage"]
 
 _HALF = HALF_TOPIC.encode()
 _SCHEDULE_NAMES = (
@@ -61,6 +62,34 @@ class Answer(enum.Enum):
     RESCHEDULED = "rescheduled"
     DELIVERED = "delivered"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a request calls the messages it means.
+
+    Without a topic: a key, a unique id or an offset id, and all messages that have it, of whatever
+    topic. With a topic: a unique id, and exactly the messages that were sent to that topic with it.
+    There are several only if a producer has sent the same message more than once.
+    """
+
+    text: str
+    topic: str | None = None
+
+    def is_of(self, properties: Mapping[str, str], topic: str) -> bool:
+        """Does it mean a message with these properties that was sent to this topic?"""
+        if self.topic is not None:
+            return topic == self.topic and properties.get("UNIQ_KEY") == self.text
+        is_unique_id = properties.get("UNIQ_KEY") == self.text
+        return is_unique_id or self.text in key_words(properties.get("KEYS", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The answer to one request, and how many messages were changed for it."""
+
+    answer: Answer
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,22 +115,26 @@ class Pending:
 
     # Finding
 
-    def find(self, key: str) -> list[PendingMessage]:
-        """Delayed messages with this key, unique id or offset id, the newest first.
+    def find(self, name: Name) -> list[PendingMessage]:
+        """Delayed messages of this name, the newest first.
 
         Also those that are done, as long as the store remembers what became of them. An offset id
         stands for the unique id of the message at its place, so that it still names the message
         after a reschedule has moved it to another place.
         """
-        key = self._unique_id_at(key) or key
+        if name.topic is None:
+            name = Name(self._unique_id_at(name.text) or name.text)
         with self._core.lock:
-            positions = self._core.delay_keys.find(key_hash(key))
+            positions = self._core.delay_keys.find(key_hash(name.text))
         found = []
         for position in positions:
             record = self._record_at(position)
-            if record is None or not has_key(record, key):
+            if record is None:
                 continue
-            message = self._describe(record)
+            properties = decode_properties(record.properties)
+            if not name.is_of(properties, properties.get("REAL_TOPIC", "")):
+                continue
+            message = self._describe(record, properties)
             if message.state != FORGOTTEN:
                 found.append(message)
         return found
@@ -124,8 +157,7 @@ class Pending:
             return None
         return record if record.seq is not None else None
 
-    def _describe(self, record: Record) -> PendingMessage:
-        properties = decode_properties(record.properties)
+    def _describe(self, record: Record, properties: dict[str, str]) -> PendingMessage:
         seq = record.seq
         assert seq is not None
         with self._core.lock:
@@ -144,35 +176,35 @@ class Pending:
 
     # Cancelling
 
-    def cancel(self, key: str) -> Answer:
-        """Cancel every pending message with this key, unique id or offset id."""
-        return self.cancel_many([key])[0]
-
-    def cancel_many(self, keys: Sequence[str]) -> list[Answer]:
-        """Cancel many at once, with one fsync; an answer per key."""
-        found = [self.find(key) for key in keys]
+    def cancel(self, names: Sequence[Name]) -> list[Changed]:
+        """Cancel every pending message of each name, with one fsync for all."""
+        found = [self.find(name) for name in names]
         with self._core.commit_lock, self._core.delay_lock, self._core.gate_shut():
             self._core.check_open()
             with self._core.lock:
                 answers = [self._answer(matches) for matches in found]
-                seqs = np.array(
-                    sorted(
-                        {
-                            match.seq
-                            for matches, answer in zip(found, answers, strict=True)
-                            if answer is None
-                            for match in matches
-                            if self._is_changeable(match.seq)
-                        }
-                    ),
-                    dtype=np.int64,
-                )
+                chosen = self._choose(found)
+            seqs = np.array(sorted(seq for part in chosen for seq in part), dtype=np.int64)
             if len(seqs):
                 self._write_cancel(seqs)
         return [
-            answer if answer is not None else self._unfound(key, matches)
-            for key, matches, answer in zip(keys, found, answers, strict=True)
+            Changed(answer or self._done_answer(name, matches, Answer.CANCELLED), len(part))
+            for name, matches, answer, part in zip(names, found, answers, chosen, strict=True)
         ]
+
+    def _choose(self, found: list[list[PendingMessage]]) -> list[list[int]]:
+        """Who of each request's matches can still be changed; each message is chosen once."""
+        taken: set[int] = set()
+        chosen = []
+        for matches in found:
+            part = [
+                match.seq
+                for match in matches
+                if match.seq not in taken and self._is_changeable(match.seq)
+            ]
+            taken.update(part)
+            chosen.append(part)
+        return chosen
 
     def cancel_seqs(self, seqs: Int64s) -> Int64s:
         """Cancel by acceptance number; returns the numbers that were still changeable."""
@@ -194,11 +226,12 @@ class Pending:
         state = self._core.timeline.states.one(matches[0].seq)
         return Answer.CANCELLED if state == CANCELLED else Answer.DELIVERED
 
-    def _unfound(self, key: str, matches: list[PendingMessage]) -> Answer:
+    def _done_answer(self, name: Name, matches: list[PendingMessage], success: Answer) -> Answer:
+        """The answer where some could be changed, or where no delayed message was found."""
         if matches:
-            return Answer.CANCELLED
+            return success
         with self._core.lock:
-            positions = self._core.commit_keys.find(key_hash(key))
+            positions = self._core.commit_keys.find(key_hash(name.text))
         for position in positions:
             try:
                 record = read_record(self._core.commit, position)
@@ -206,7 +239,9 @@ class Pending:
                 continue
             if record.topic == _HALF:  # not delivered to anybody until it is committed
                 continue
-            if has_key(record, key) and is_shown(self._core, record):
+            topic = record.topic.decode("utf-8", "replace")
+            is_meant = name.is_of(decode_properties(record.properties), topic)
+            if is_meant and is_shown(self._core, record):
                 return Answer.DELIVERED
         return Answer.UNKNOWN
 
@@ -234,12 +269,8 @@ class Pending:
 
     # Rescheduling
 
-    def reschedule(self, key: str, due_ms: int) -> Answer:
-        """Move every pending message with this key or id to a new due time."""
-        return self.reschedule_many([(key, due_ms)])[0]
-
-    def reschedule_many(self, requests: Sequence[tuple[str, int]]) -> list[Answer]:
-        """Move many at once, as one group; an answer per request.
+    def reschedule(self, requests: Sequence[tuple[Name, int]]) -> list[Changed]:
+        """Move every pending message of each name to a new due time, as one group.
 
         Raises:
             LimitExceeded: a time further away than the configured maximum; nothing was changed.
@@ -254,23 +285,24 @@ class Pending:
                     limit=core.rules.delay_max_ms,
                     found=due_ms - now_ms,
                 )
-        found = [self.find(key) for key, _ in requests]
+        found = [self.find(name) for name, _ in requests]
         with core.commit_lock, core.gate_shut():
             core.check_open()
             with core.lock:
                 answers = [self._answer(matches) for matches in found]
                 chosen: dict[int, tuple[PendingMessage, int]] = {}
+                counts = []
                 for matches, (_, due_ms) in zip(found, requests, strict=True):
-                    for match in matches:
-                        if self._is_changeable(match.seq):
-                            chosen[match.seq] = (match, due_ms)
+                    part = [match for match in matches if self._is_changeable(match.seq)]
+                    chosen.update({match.seq: (match, due_ms) for match in part})
+                    counts.append(len(part))
             if chosen:
                 self._replace(list(chosen.values()), now_ms)
         return [
-            answer
-            if answer is not None
-            else (Answer.RESCHEDULED if matches else self._unfound(key, matches))
-            for (key, _), matches, answer in zip(requests, found, answers, strict=True)
+            Changed(answer or self._done_answer(name, matches, Answer.RESCHEDULED), count)
+            for (name, _), matches, answer, count in zip(
+                requests, found, answers, counts, strict=True
+            )
         ]
 
     def _replace(self, chosen: list[tuple[PendingMessage, int]], now_ms: int) -> list[PutResult]:

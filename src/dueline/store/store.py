@@ -39,7 +39,7 @@ from dueline.store.kernels import Int64s
 from dueline.store.log import LogReader
 from dueline.store.maintenance import Maintainer, Retained
 from dueline.store.options import StoreOptions
-from dueline.store.pending import Answer, Pending, PendingMessage, message_of
+from dueline.store.pending import Answer, Changed, Name, Pending, PendingMessage, message_of
 from dueline.store.reading import Accept, Reader, ReadResult
 from dueline.store.record import Record
 from dueline.store.recovery import Report
@@ -291,25 +291,38 @@ class Store:
 
     def find_delayed(self, key: str) -> list[PendingMessage]:
         """Delayed messages by key, unique id or offset id, the newest first."""
-        return self._pending.find(key)
+        return self._pending.find(Name(key))
 
     def cancel(self, key: str) -> Answer:
-        return self._pending.cancel(key)
+        return self.cancel_many([key])[0]
 
     def cancel_many(self, keys: Sequence[str]) -> list[Answer]:
         """Cancel by key or id, many with one fsync."""
-        return self._pending.cancel_many(keys)
+        return [changed.answer for changed in self.cancel_named([Name(key) for key in keys])]
+
+    def cancel_named(self, names: Sequence[Name]) -> list[Changed]:
+        """Cancel, many with one fsync; says how many messages each name has cancelled."""
+        return self._pending.cancel(names)
+
+    def recall(self, topic: str, unique_id: str) -> Answer:
+        """Cancel the message that was sent to a topic with this unique id, and no other."""
+        return self.cancel_named([Name(unique_id, topic)])[0].answer
 
     def cancel_seqs(self, seqs: Int64s) -> Int64s:
         """Cancel by acceptance number; returns those that were still changeable."""
         return self._pending.cancel_seqs(seqs)
 
     def reschedule(self, key: str, due_ms: int) -> Answer:
-        return self._pending.reschedule(key, due_ms)
+        return self.reschedule_many([(key, due_ms)])[0]
 
     def reschedule_many(self, requests: Sequence[tuple[str, int]]) -> list[Answer]:
         """Move (key or id, due time) pairs, many with one fsync."""
-        return self._pending.reschedule_many(requests)
+        named = [(Name(key), due_ms) for key, due_ms in requests]
+        return [changed.answer for changed in self.reschedule_named(named)]
+
+    def reschedule_named(self, requests: Sequence[tuple[Name, int]]) -> list[Changed]:
+        """Move, many with one fsync; says how many messages each name has moved."""
+        return self._pending.reschedule(requests)
 
     def pending_count(self) -> int:
         return self._pending.count()

@@ -33,3 +33,13 @@ def test_without_a_broker_it_says_so(run: Run) -> None:
 
     assert ran.code == 2
     assert "127.0.0.1:1: expected an answer, found none" in ran.err
+
+
+def test_a_key_of_several_says_how_many(broker: Broker, run: Run) -> None:
+    for topic in ("t", "t", "other"):
+        broker.store.put(
+            Message(topic=topic, body=b"x", properties={"KEYS": "k", "TIMER_DELAY_MS": "60000"})
+        )
+
+    assert run("cancel", "k").lines == ["k: cancelled 3 messages; they will not be delivered"]
+    assert run("cancel", "k").lines == ["k: cancelled before; it will not be delivered"]

@@ -21,7 +21,7 @@ from tests.unit.store.making import (
 
 from dueline.errors import InvalidRequest, LimitExceeded
 from dueline.message import Message, message_id, pack_host
-from dueline.store import Answer, PutResult, Store, restore
+from dueline.store import Answer, Changed, Name, PutResult, Store, restore
 from dueline.store.states import CANCELLED, DELIVERED, PENDING
 
 
@@ -418,3 +418,43 @@ def test_counts(store: Store) -> None:
     assert store.pending_by_topic() == {"a": 1, "b": 2}
     assert store.pending_by_bucket(1000) == {START_MS: 1, START_MS + 1000: 2}
     assert store.pending_by_bucket(1000, "a") == {START_MS: 1}
+
+
+# Recalling
+
+
+def test_recall_takes_the_message_of_that_id_in_that_topic_alone(store: Store) -> None:
+    store.put(delayed(1_000, b"mine", UNIQ_KEY="u1", KEYS="k"))
+    store.put(delayed(1_000, b"key", UNIQ_KEY="u2", KEYS="u1"))
+    store.put(delayed(1_000, b"other", topic="other", UNIQ_KEY="u1"))
+
+    assert store.recall("orders", "k") == Answer.UNKNOWN
+    assert store.recall("nowhere", "u1") == Answer.UNKNOWN
+    assert store.recall("orders", "u1") == Answer.CANCELLED
+
+    assert store.recall("orders", "u1") == Answer.CANCELLED
+    assert store.pending_by_topic() == {"orders": 1, "other": 1}
+    assert [found.unique_id for found in store.find_delayed("u2")] == ["u2"]
+
+
+def test_recall_takes_every_send_of_a_message_that_was_sent_again(store: Store) -> None:
+    for _ in range(3):
+        store.put(delayed(1_000, UNIQ_KEY="u1"))
+
+    (changed,) = store.cancel_named([Name("u1", "orders")])
+
+    assert changed == Changed(Answer.CANCELLED, 3)
+    assert store.cancel_named([Name("u1", "orders")]) == [Changed(Answer.CANCELLED, 0)]
+
+
+def test_recall_of_a_delivered_message_is_too_late_in_its_topic_alone(
+    store: Store, wall: Wall
+) -> None:
+    store.put(delayed(1_000, UNIQ_KEY="u1"))
+    store.put(ordinary(UNIQ_KEY="u2"))
+    carry_over(store)
+    wall.advance(1_000)
+
+    for unique_id in ("u1", "u2"):
+        assert store.recall("orders", unique_id) == Answer.DELIVERED
+        assert store.recall("other", unique_id) == Answer.UNKNOWN

@@ -28,10 +28,12 @@ def test_public_names() -> None:
     assert dueline.store.__all__ == [
         "CORNER_START",
         "Answer",
+        "Changed",
         "Corner",
         "DeliverResult",
         "Files",
         "Key",
+        "Name",
         "PendingMessage",
         "PutManyResult",
         "PutResult",

@@ -10,14 +10,13 @@ such message.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import itertools
 from dataclasses import replace
 from typing import Any, Final
 
 from dueline.errors import BrokerError, LimitExceeded
 from dueline.message import Message, string_hash
+from dueline.messaging.recall_handle import RecallHandle
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import MessageType, Sender, from_proto, name_of, type_of
 from dueline.server.grpc.parts import Parts
@@ -30,8 +29,6 @@ from dueline.wire.codes import Permission
 
 __all__ = ["Sending"]
 
-_HANDLE_VERSION: Final = "v1"
-_HANDLE_SIZE_MAX: Final = 4_096
 
 _SendResponse: Final = message_class("SendMessageResponse")
 _Entry: Final = message_class("SendResultEntry")
@@ -114,18 +111,20 @@ class Sending:
         if message.properties.get("TRAN_MSG") == "true":
             entry.transaction_id = result.message_id
         elif result.due_ms is not None:
-            entry.recall_handle = encode_handle(
-                message.topic,
-                self._parts.messaging.options.broker_name,
-                result.due_ms,
-                result.unique_id,
-            )
+            entry.recall_handle = RecallHandle(
+                topic=message.topic,
+                broker_name=self._parts.messaging.options.broker_name,
+                due_ms=result.due_ms,
+                unique_id=result.unique_id,
+            ).encode()
         return entry
 
     async def recall_message(self, request: Any, context: Any) -> Any:
         topic = topic_of(request.topic)
-        message_id = decode_handle(request.recall_handle, topic)
-        (answer,) = await self._parts.off_loop(lambda: self._parts.engine.cancel([message_id]))
+        handle = RecallHandle.decode(request.recall_handle)
+        handle.check(topic=topic, broker_name=self._parts.messaging.options.broker_name)
+        message_id = handle.unique_id
+        answer = await self._parts.off_loop(lambda: self._parts.engine.recall(topic, message_id))
         if answer is Answer.CANCELLED:
             return _RecallResponse(status=ok(), message_id=message_id)
         if answer is Answer.DELIVERED:
@@ -141,27 +140,3 @@ def _send_error(error: BrokerError) -> BrokerError:
     if isinstance(error, LimitExceeded) and error.message.startswith("delay:"):
         return Refused(Code.ILLEGAL_DELIVERY_TIME, error.message)
     return error
-
-
-def encode_handle(topic: str, broker: str, due_ms: int, message_id: str) -> str:
-    text = f"{_HANDLE_VERSION} {topic} {broker} {due_ms} {message_id}"
-    return base64.urlsafe_b64encode(text.encode()).decode()
-
-
-def decode_handle(handle: str, topic: str) -> str:
-    """The message that a handle recalls.
-
-    Raises:
-        Refused: not a handle of ours for this topic.
-    """
-    words: list[str] = []
-    if len(handle) <= _HANDLE_SIZE_MAX:
-        try:
-            words = base64.b64decode(handle, altchars=b"-_", validate=True).decode().split(" ")
-        except (binascii.Error, ValueError):
-            words = []
-    if len(words) != 5 or words[0] != _HANDLE_VERSION or words[1] != topic or not words[4]:
-        raise Refused(
-            Code.BAD_REQUEST, f"recall handle: expected one for topic {topic}, found another"
-        )
-    return words[4]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from dueline.errors import NotFound
+from dueline.errors import InvalidRequest, NotFound
 from dueline.message import DELAY_LOG_MARK, message_id, pack_host
+from dueline.messaging.recall_handle import RecallHandle
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
@@ -24,41 +23,11 @@ from dueline.wire.headers import (
     ViewMessageRequest,
 )
 
-__all__ = ["Handle", "Queries"]
+__all__ = ["Queries"]
 
 COUNT_MAX: Final = 64
 UNIQUE_COUNT: Final = 32
 SIZE_BYTES_MAX: Final = 8 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handle:
-    """What a producer got with a delayed send, to take it back by."""
-
-    topic: str
-    broker_name: str
-    due_ms: int
-    unique_id: str
-
-    @classmethod
-    def decode(cls, text: str) -> Handle:
-        """Read a handle.
-
-        Raises:
-            Refused: it is none.
-        """
-        try:
-            data = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-            version, topic, broker_name, due_ms, unique_id = data.decode().split(" ")
-            if version == "v1":
-                return cls(
-                    topic=topic, broker_name=broker_name, due_ms=int(due_ms), unique_id=unique_id
-                )
-        except (ValueError, binascii.Error):
-            pass
-        raise Refused(
-            ResponseCode.ILLEGAL_OPERATION, "recall: expected a handle of a send, found another"
-        )
 
 
 class Queries:
@@ -115,20 +84,14 @@ class Queries:
 
     def recall(self, request: Request) -> Answer:
         header = RecallRequest.decode(request.command.ext)
-        handle = Handle.decode(header.recall_handle)
-        if header.topic not in (handle.topic, ""):
-            raise Refused(
-                ResponseCode.ILLEGAL_OPERATION,
-                f"recall: expected topic {handle.topic}, found {header.topic[:200]}",
-            )
+        try:
+            handle = RecallHandle.decode(header.recall_handle)
+            topic = header.topic or handle.topic
+            handle.check(topic=topic, broker_name=self._context.broker_name)
+        except InvalidRequest as error:
+            raise Refused(ResponseCode.ILLEGAL_OPERATION, error.message) from error
         self._context.topics.find(handle.topic)
-        if handle.broker_name != self._context.broker_name:
-            raise Refused(
-                ResponseCode.ILLEGAL_OPERATION,
-                f"recall: expected broker {self._context.broker_name}, "
-                f"found {handle.broker_name[:200]}",
-            )
-        (outcome,) = self._context.engine.cancel([handle.unique_id])
+        outcome = self._context.engine.recall(handle.topic, handle.unique_id)
         if outcome is Outcome.CANCELLED:
             return Answer(ext=RecallResponse(msg_id=handle.unique_id).encode())
         reason = (

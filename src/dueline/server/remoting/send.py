@@ -11,7 +11,6 @@ same.
 
 from __future__ import annotations
 
-import base64
 import random
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from dueline.message import (
 )
 from dueline.messaging import retries
 from dueline.messaging.names import dead_topic, group_of_retry, is_closed_to_senders
+from dueline.messaging.recall_handle import RecallHandle
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
@@ -39,7 +39,7 @@ from dueline.wire.header import parse_long
 from dueline.wire.headers import SendRequest, SendResponse
 from dueline.wire.send_answer import REGION, encode_send_answer
 
-__all__ = ["Sends", "recall_handle"]
+__all__ = ["Sends"]
 
 BATCH_COUNT_MAX: Final = 10_000
 TARGET_COUNT_MAX: Final = 10_000
@@ -222,8 +222,12 @@ class Sends:
         first = results[0]
         recall = None
         if first.due_ms is not None:
-            name = self._context.broker_name
-            recall = recall_handle(first.topic, name, first.due_ms, first.unique_id)
+            recall = RecallHandle(
+                topic=first.topic,
+                broker_name=self._context.broker_name,
+                due_ms=first.due_ms,
+                unique_id=first.unique_id,
+            ).encode()
         command = request.command
         if (
             len(results) == 1
@@ -270,9 +274,3 @@ def _check_queue(config: TopicConfig, queue_id: int) -> None:
             ResponseCode.INVALID_PARAMETER,
             f"topic {config.topic_name}: queue id: expected 0 to {count - 1}, found {queue_id}",
         )
-
-
-def recall_handle(topic: str, broker_name: str, due_ms: int, unique_id: str) -> str:
-    """What takes a delayed message back; 5.x clients pass it on as it is."""
-    text = f"v1 {topic} {broker_name} {due_ms} {unique_id}"
-    return base64.urlsafe_b64encode(text.encode()).decode()
