@@ -3,9 +3,12 @@
 #
 #   PYTHON=python3.12 make test     choose the interpreter
 #   make unit ARGS="-k timeline"    pass arguments to pytest
+#   make test JOBS=1                one test process instead of several side by side
 
 PYTHON ?= python3
 ARGS ?=
+# Many tests wait for other processes or for time to pass: one more than a small machine has cores.
+JOBS ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,7 +26,7 @@ help: ## show this list
 setup: $(READY) ## make .venv with the pinned versions (the other targets do it by themselves)
 
 test: check ## all checks and all tests: the command to run before a commit
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 check: $(READY) ## format, lint, types, layering
 	@echo "ruff format --check" && $(BIN)/ruff format --check --quiet --diff .

@@ -2,9 +2,15 @@
 
 `DUELINE_SOAK=1` (`make soak`) runs the tests marked `soak` and gives every property test fifty
 times the examples. A failing example prints the line that repeats it.
+
+`make test` runs several test processes side by side. What they share is decided here: tests of one
+file run in one process, and so do all tests of a fixture that takes long to start; the longest
+parts begin first, so that none of them is left for the end.
 """
 
 import os
+from pathlib import Path
+from typing import Final
 
 import hypothesis
 import pytest
@@ -23,7 +29,31 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("soak" if IS_SOAK else "normal")
 
 
+SHARED_FIXTURES: Final = ("live", "server", "spark")
+"""Each is started once in a test process and takes some ten seconds."""
+
+LONGEST_FIRST: Final = ("faults", "interop", "crash", "serve", "spark", "property")
+
+_HERE: Final = Path(__file__).parent
+
+
+def _group(item: pytest.Item) -> str:
+    """Tests of one group run in one process, one after the other."""
+    names = getattr(item, "fixturenames", ())
+    shared = next((name for name in SHARED_FIXTURES if name in names), None)
+    return shared or item.path.relative_to(_HERE).as_posix()
+
+
+def _rank(item: pytest.Item) -> int:
+    folder = item.path.relative_to(_HERE).parts[0]
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=_rank)
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
     if IS_SOAK:
         return
     skip = pytest.mark.skip(reason="a long campaign; run it with `make soak`")

@@ -24,7 +24,7 @@ from typing import Final
 import pytest
 from tests.interop import toolchain
 from tests.interop.apache import Apache
-from tests.interop.waiting import free_ports
+from tests.ports import free_ports
 
 from benchmarks.remoting.frames import LEVELS
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.interop.waiting import free_ports, wait_until
+from tests.interop.waiting import wait_until
+from tests.ports import free_ports
 from tests.remoting.serving import Broker
 
 from dueline import client

@@ -8,7 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.interop.waiting import free_ports, wait_until
+from tests.interop.waiting import wait_until
+from tests.ports import free_ports
 from tests.remoting.serving import Broker
 from tests.unit.server.local import running, small_config
 

@@ -9,7 +9,6 @@ import logging
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.faults.history import History
 from tests.faults.traffic import Traffic
+from tests.ports import free_port
 from tests.serve.conftest import Served, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -24,12 +24,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 ROUNDS = 60 if os.environ.get("DUELINE_SOAK") else 20
 SEED = int(os.environ.get("DUELINE_SEED", "20270101"))
 DRAIN_S_MAX = 180.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Pipeline:

@@ -28,7 +28,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.interop.waiting import free_ports, wait_until
+from tests.interop.waiting import wait_until
+from tests.ports import free_ports
 
 from dueline.client import Consumer, Producer, Reader, Received
 from dueline.clock import system_time_ms

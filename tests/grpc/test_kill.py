@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 from tests.grpc.calls import Caller
-from tests.interop.waiting import free_ports, wait_until
+from tests.interop.waiting import wait_until
+from tests.ports import free_ports
 from tests.serve.conftest import Served, served
 
 import grpc

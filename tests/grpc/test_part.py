@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.grpc.calls import Caller
-from tests.interop.waiting import free_ports
+from tests.ports import free_ports
 
 from dueline.config import load
 from dueline.errors import InvalidRequest, Unavailable

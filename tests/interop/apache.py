@@ -20,7 +20,8 @@ from tests.interop import toolchain
 from tests.interop.logback import write_logback
 from tests.interop.processes import Process
 from tests.interop.remoting import Connection
-from tests.interop.waiting import free_ports, wait_until
+from tests.interop.waiting import wait_until
+from tests.ports import free_ports
 
 from dueline.wire import RequestCode, ResponseCode
 

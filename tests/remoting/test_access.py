@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.interop.waiting import free_ports
+from tests.ports import free_ports
 from tests.remoting.peer import Peer, bodies_of
 from tests.remoting.serving import Broker
 from tests.unit.server.local import running, small_config

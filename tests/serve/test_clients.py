@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.interop.waiting import free_ports
+from tests.ports import free_ports
 from tests.serve.conftest import WAIT_S_MAX, clean_environment, served
 
 pytestmark = pytest.mark.slow

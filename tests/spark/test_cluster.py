@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from tests.ports import free_port
 from tests.spark.conftest import Broker
 from tests.spark.waiting import wait_until
 
@@ -35,7 +36,7 @@ class Cluster:
         }
         prepare_java(os.environ).apply(self._environ)
         self._home = Path(pyspark.__file__).parent
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"spark://127.0.0.1:{self.port}"
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
@@ -82,13 +83,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path)
     yield cluster
     cluster.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_a_worker_that_dies_loses_and_repeats_nothing(broker: Broker, cluster: Cluster) -> None:
