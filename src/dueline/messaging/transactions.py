@@ -13,15 +13,23 @@ on: at start, and then whatever is new. So it does not matter which protocol a h
 by, and a restart forgets nothing but how often was asked. A crash between a commit and its outcome
 is noticed at start, since a committed message names the half message it comes from.
 
-Bounded: one small value per undecided message, at most `UNDECIDED_COUNT_MAX` of them. A message
-that stays undecided after `ask_count_max` questions goes to TRANS_CHECK_MAX_TIME_TOPIC, as in
-RocketMQ. Any thread may call.
+Bounded: one small value per undecided message and none per decided one, and half messages are
+refused while `UNDECIDED_COUNT_MAX` are undecided (`check_room`). Deciding one takes the same time
+however many others there are. A message that stays undecided after `ask_count_max` questions goes
+to TRANS_CHECK_MAX_TIME_TOPIC, as in RocketMQ. Any thread may call.
+
+Why decided ones need not be remembered: an outcome is written after its half message. So whoever
+reads the new outcomes and then the new half messages has met both, or none, or an undecided half
+message; and no outcome that was there before a half message belongs to it or a later one, which is
+where a restart begins to read outcomes.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -36,14 +44,17 @@ from dueline.message import (
     decode_properties,
     message_id,
 )
+from dueline.messaging.agenda import Agenda
 from dueline.messaging.names import OUTCOME_TOPIC, TRANSACTION_GROUP, UNDECIDED_TOPIC
+from dueline.messaging.offset_bits import Offsets
 from dueline.store import ReadStatus, Record
 from dueline.store import record as records
 from dueline.store.store import half_to_message
 
 __all__ = ["Half", "TransactionOptions", "Transactions"]
 
-UNDECIDED_COUNT_MAX: Final = 1_000_000
+UNDECIDED_COUNT_MAX: Final = 100_000
+_NAME_SIZE_MAX: Final = 255
 _READ_COUNT: Final = 1_024
 _READ_SIZE_BYTES: Final = 4 << 20
 _DELAY_NAMES: Final = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
@@ -63,19 +74,22 @@ class TransactionOptions:
 
 @dataclass(slots=True, kw_only=True)
 class Half:
-    """An undecided message; `record()` of the owner has the rest."""
+    """An undecided message; `question()` of the owner has the rest."""
 
     queue_offset: int
     position: int
     group: str
-    unique_id: str
     topic: str
     store_ms: int
-    next_ask_ms: int
+    outcome_offset: int
+    """No outcome before this one is about this message or a later one."""
     ask_count: int = 0
     is_ending: bool = False
-    is_decided: bool = False  # what it becomes is on disk; its outcome may not be
-    is_concluding: bool = False  # its outcome is on its way
+
+    @property
+    def is_of_topic(self) -> bool:
+        """Whether any producer of the topic may be asked: those of 5.x have no group."""
+        return self.group == self.topic
 
 
 class Transactions:
@@ -91,8 +105,11 @@ class Transactions:
         self._store = engine.store
         self._offsets = offsets
         self._options = options or TransactionOptions()
-        self._undecided: dict[int, Half] = {}
-        self._decided: dict[int, int] = {}  # half offset -> outcome offset, above the progress
+        # In order of offset, which is the order of reading; the first one is needed often.
+        self._undecided: OrderedDict[int, Half] = OrderedDict()
+        self._agenda = Agenda()
+        self._agenda_of_topics = Agenda()
+        self._unconcluded: dict[int, Half] = {}  # what they become is on disk, their outcome not
         self._half_offset = self._start_of(HALF_TOPIC)
         self._outcome_offset = self._start_of(OUTCOME_TOPIC)
         self._lock = threading.RLock()
@@ -111,17 +128,51 @@ class Transactions:
     def refresh(self) -> None:
         """Take in what is new since the last time."""
         with self._lock:
-            # Outcomes first: one that is read before its half message is kept in `_decided`.
-            for record in self._read(OUTCOME_TOPIC):
-                self._outcome_offset = record.queue_offset + 1
-                for offset in _numbers(record.body):
-                    self._decided[offset] = record.queue_offset
-                    self._undecided.pop(offset, None)
+            outcome_start = self._outcome_offset
+            decided = self._read_outcomes()
             for record in self._read(HALF_TOPIC):
                 self._half_offset = record.queue_offset + 1
-                if record.queue_offset not in self._decided:
-                    self._undecided[record.queue_offset] = self._half_of(record)
+                if record.queue_offset not in decided:
+                    self._add(record, outcome_start)
             self._save_progress()
+
+    def _read_outcomes(self) -> Offsets:
+        """Take in new outcomes; returns those of half messages that are not read yet."""
+        _, end = self._store.offset_range(HALF_TOPIC, 0)
+        ahead = Offsets(self._half_offset, max(end, self._half_offset))
+        for record in self._read(OUTCOME_TOPIC):
+            self._outcome_offset = record.queue_offset + 1
+            for offset in _numbers(record.body):
+                ahead.add(offset)
+                self._remove(offset)
+        return ahead
+
+    def _add(self, record: Record, outcome_offset: int) -> None:
+        properties = decode_properties(record.properties)
+        half = Half(
+            queue_offset=record.queue_offset,
+            position=record.position,
+            group=_name(properties.get("PGROUP", "")),
+            topic=_name(properties.get("REAL_TOPIC", "")),
+            store_ms=record.store_ms,
+            outcome_offset=outcome_offset,
+        )
+        ask_ms = record.store_ms + self._wait_ms(properties)
+        self._undecided[half.queue_offset] = half
+        self._agenda.put(half.queue_offset, ask_ms)
+        if half.is_of_topic:
+            self._agenda_of_topics.put(half.queue_offset, ask_ms)
+
+    def _remove(self, offset: int) -> None:
+        if self._undecided.pop(offset, None) is not None:
+            self._agenda.remove(offset)
+            self._agenda_of_topics.remove(offset)
+
+    def _wait_ms(self, properties: Mapping[str, str]) -> int:
+        seconds = properties.get("CHECK_IMMUNITY_TIME_IN_SECONDS", "")
+        if seconds.isascii() and seconds.isdigit() and len(seconds) < 10:
+            return int(seconds) * 1_000
+        return self._options.first_ask_ms
 
     def _read(self, topic: str) -> Iterator[Record]:
         offset = self._outcome_offset if topic == OUTCOME_TOPIC else self._half_offset
@@ -135,31 +186,11 @@ class Transactions:
                 yield records.decode(view)
             offset = result.next_offset
 
-    def _half_of(self, record: Record) -> Half:
-        properties = decode_properties(record.properties)
-        seconds = properties.get("CHECK_IMMUNITY_TIME_IN_SECONDS", "")
-        wait_ms = (
-            int(seconds) * 1_000
-            if seconds.isascii() and seconds.isdigit() and len(seconds) < 10
-            else self._options.first_ask_ms
-        )
-        return Half(
-            queue_offset=record.queue_offset,
-            position=record.position,
-            group=properties.get("PGROUP", ""),
-            unique_id=properties.get("UNIQ_KEY", ""),
-            topic=properties.get("REAL_TOPIC", ""),
-            store_ms=record.store_ms,
-            next_ask_ms=record.store_ms + wait_ms,
-        )
-
     def _save_progress(self) -> None:
         """Where a restart goes on: at the first undecided message and the outcomes it needs."""
-        half_offset = min(self._undecided, default=self._half_offset)
-        self._decided = {
-            half: outcome for half, outcome in self._decided.items() if half >= half_offset
-        }
-        outcome_offset = min(self._decided.values(), default=self._outcome_offset)
+        first = next(iter(self._undecided.values()), None)
+        half_offset = self._half_offset if first is None else first.queue_offset
+        outcome_offset = self._outcome_offset if first is None else first.outcome_offset
         for topic, offset in ((HALF_TOPIC, half_offset), (OUTCOME_TOPIC, outcome_offset)):
             if offset != self._offsets.get(TRANSACTION_GROUP, topic).get(0, 0):
                 self._offsets.set(TRANSACTION_GROUP, topic, {0: offset})
@@ -173,15 +204,20 @@ class Transactions:
             self.refresh()
 
     def _is_committed(self, half: Half) -> bool:
+        try:
+            properties = decode_properties(self.record(half.position).properties)
+        except NotFound:
+            return False  # retention has taken it
+        unique_id = properties.get("UNIQ_KEY", "")
         for topic in (half.topic, UNDECIDED_TOPIC):
-            found = self._store.query(topic, half.unique_id, count_max=1 << 31)
+            found = self._store.query(topic, unique_id, count_max=1 << 31)
             if any(record.prepared_position == half.position for record in found):
                 return True
         # A delayed message has its acceptance number where an ordinary one names its origin.
         return any(
             delayed.record.sys_flag & SYS_TRANSACTION_MASK == SYS_COMMIT
             and delayed.topic == half.topic
-            for delayed in self._store.find_delayed(half.unique_id)
+            for delayed in self._store.find_delayed(unique_id)
         )
 
     # Deciding
@@ -222,10 +258,9 @@ class Transactions:
 
         def written(results: Results | BaseException) -> None:
             failure = _failure(results)
-            half.is_ending = half.is_decided = failure is None
-            half.is_concluding = failure is None and message is None
+            half.is_ending = failure is None
             done(failure)
-            if half.is_decided and not half.is_concluding:
+            if failure is None and message is not None:
                 self._conclude(half)
 
         self._engine.send([message or _outcome(half.queue_offset)], written)
@@ -234,13 +269,19 @@ class Transactions:
         """Write the outcome of what is on disk; if that fails, `due` or a restart does it again."""
 
         def written(results: Results | BaseException) -> None:
-            half.is_concluding = _failure(results) is None
+            if _failure(results) is not None:
+                self._unconcluded[half.queue_offset] = half
 
-        half.is_concluding = True
         try:
             self._engine.send([_outcome(half.queue_offset)], written)
         except BrokerError:
-            half.is_concluding = False
+            self._unconcluded[half.queue_offset] = half
+
+    def _conclude_again(self) -> None:
+        unconcluded, self._unconcluded = self._unconcluded, {}
+        for half in unconcluded.values():
+            if half.queue_offset in self._undecided:
+                self._conclude(half)
 
     def record(self, position: int) -> Record:
         """The half message at a position.
@@ -256,39 +297,51 @@ class Transactions:
             )
         return found
 
-    def find(self, unique_id: str, topic: str) -> Half | None:
-        """An undecided message by its unique id."""
-        with self._lock:
-            self.refresh()
-            for half in self._undecided.values():
-                if half.unique_id == unique_id and half.topic == topic:
-                    return half
-        return None
+    def check_room(self) -> None:
+        """Refuse a half message while too many are undecided.
+
+        Raises:
+            LimitExceeded: send it again when others are decided.
+        """
+        if len(self._undecided) >= UNDECIDED_COUNT_MAX:
+            raise LimitExceeded(
+                f"undecided messages: expected at most {UNDECIDED_COUNT_MAX}, found as many; "
+                "decide some of them first",
+                limit=UNDECIDED_COUNT_MAX,
+                found=len(self._undecided) + 1,
+            )
 
     # Asking
 
-    def due(self, now_ms: int, *, count_max: int = 1_000) -> list[Half]:
-        """The messages whose producers should be asked now; `asked` says that they were."""
+    def due(self, now_ms: int, *, count_max: int = 1_000, of_topics: bool = False) -> list[Half]:
+        """The messages whose producers should be asked now; `asked` says that they were.
+
+        Args:
+            of_topics: those that any producer of their topic may be asked about. They have times
+                of their own: who asks by group finds nobody, and puts them off.
+        """
         with self._lock:
             self.refresh()
-            if len(self._undecided) > UNDECIDED_COUNT_MAX:
-                raise LimitExceeded(
-                    f"undecided messages: expected at most {UNDECIDED_COUNT_MAX}, found "
-                    f"{len(self._undecided)}",
-                    limit=UNDECIDED_COUNT_MAX,
-                    found=len(self._undecided),
-                )
-            halves = list(self._undecided.values())
-        for half in halves:
-            if half.is_decided and not half.is_concluding:
-                self._conclude(half)
-        found = [half for half in halves if half.next_ask_ms <= now_ms and not half.is_ending]
-        return found[:count_max]
+            self._conclude_again()
+            agenda = self._agenda_of_topics if of_topics else self._agenda
+            halves = [self._undecided[offset] for offset in agenda.due(now_ms, count_max)]
+            for half in halves:
+                if half.is_ending:  # if that fails, it is asked for after all
+                    agenda.put(half.queue_offset, now_ms + self._options.ask_interval_ms)
+            return [half for half in halves if not half.is_ending]
+
+    def put_off(self, half: Half, at_ms: int) -> None:
+        """One that is asked for by topic: look again at this time."""
+        with self._lock:
+            if half.queue_offset in self._undecided:
+                self._agenda_of_topics.put(half.queue_offset, at_ms)
 
     def asked(self, half: Half, now_ms: int, *, is_heard: bool) -> bool:
         """Somebody was asked, or nobody was there; returns whether the message was given up."""
         options = self._options
-        half.next_ask_ms = now_ms + options.ask_interval_ms
+        with self._lock:
+            if half.queue_offset in self._undecided:
+                self._agenda.put(half.queue_offset, now_ms + options.ask_interval_ms)
         half.ask_count += is_heard
         if (
             half.ask_count <= options.ask_count_max
@@ -340,6 +393,11 @@ def _outcome(queue_offset: int) -> Message:
     return Message(
         topic=OUTCOME_TOPIC, body=str(queue_offset).encode(), properties={"TAGS": "d"}, born_ms=0
     )
+
+
+def _name(text: str) -> str:
+    """Shared by all messages that have it; what is longer than a name may be is none."""
+    return sys.intern(text) if len(text) <= _NAME_SIZE_MAX else ""
 
 
 def _failure(results: Results | BaseException) -> BaseException | None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.engine import Done, Engine
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound, Unavailable
-from dueline.message import HALF_TOPIC, Message, decode_properties
+from dueline.message import Message, decode_properties
+from dueline.messaging import transactions
 from dueline.messaging.names import OUTCOME_TOPIC, UNDECIDED_TOPIC
 from dueline.messaging.transactions import TransactionOptions, Transactions
 from dueline.metered import MeteredStore
@@ -21,7 +27,10 @@ from dueline.testing import ManualClock
 
 OPTIONS = TransactionOptions(first_ask_ms=6_000, ask_interval_ms=30_000, ask_count_max=2)
 SMALL = StoreOptions(
-    commit_segment_size_bytes=65_536, delay_segment_size_bytes=65_536, queue_file_units=100
+    flush="async",  # no power fails here
+    commit_segment_size_bytes=65_536,
+    delay_segment_size_bytes=65_536,
+    queue_file_units=100,
 )
 
 
@@ -330,12 +339,105 @@ def test_full_writer_puts_nothing_aside_and_loses_nothing(broker: Broker) -> Non
     assert [record.body for record in broker.read("orders", 1)] == [b"half"]
 
 
-def test_half_messages_are_found_by_unique_id(broker: Broker) -> None:
-    sent = broker.half(UNIQ_KEY="u-1")
+def test_the_two_ways_of_asking_do_not_put_each_other_off(broker: Broker) -> None:
+    sent = broker.half(PGROUP="orders")
+    now_ms = broker.clock.now_ms() + 6_000
+    (half,) = broker.transactions.due(now_ms)
+    broker.transactions.asked(half, now_ms, is_heard=False)
 
-    found = broker.transactions.find("u-1", "orders")
+    assert broker.transactions.due(now_ms, of_topics=True) == [half]
+    broker.transactions.put_off(half, now_ms + 1_000)
 
-    assert found is not None
-    assert found.position == sent.position
-    assert broker.transactions.find("u-1", "other") is None
-    assert broker.read(HALF_TOPIC)[0].position == sent.position
+    assert broker.transactions.due(now_ms + 999, of_topics=True) == []
+    assert broker.transactions.due(now_ms + 1_000, of_topics=True) == [half]
+    broker.end(sent, commit=False, group="orders")
+    assert broker.transactions.due(1 << 60, of_topics=True) == []
+
+
+def test_half_messages_are_refused_while_too_many_are_undecided(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "UNDECIDED_COUNT_MAX", 2)
+    first, _ = broker.half(), broker.half()
+    broker.transactions.refresh()
+    with pytest.raises(LimitExceeded, match="decide some of them first"):
+        broker.transactions.check_room()
+
+    broker.end(first, commit=True)
+    broker.transactions.refresh()
+
+    broker.transactions.check_room()
+
+
+def steps_of(call: Callable[[], object]) -> int:
+    """How many lines of Python run in a call, its loops among them."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> object:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_deciding_takes_as_long_behind_many_decided_ones(broker: Broker) -> None:
+    broker.half(b"stuck")
+
+    def decide_one() -> int:
+        half = broker.half()
+        return steps_of(lambda: broker.end(half, commit=False))
+
+    early = max(decide_one() for _ in range(5))
+    for _ in range(2_000):
+        broker.end(broker.half(), commit=False)
+    late = max(decide_one() for _ in range(5))
+
+    assert late <= 1.5 * early
+    assert len(broker.transactions) <= 2
+    assert pickled_size(broker.transactions) < 20_000
+
+
+def pickled_size(owner: Transactions) -> int:
+    """About how much it remembers, in bytes: everything of its own but what it stands on."""
+    own = {
+        name: value
+        for name, value in vars(owner).items()
+        if name not in ("_engine", "_store", "_offsets", "_lock")
+    }
+    return len(pickle.dumps(own))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["half", "end", "refresh", "restart"]), st.integers(0, 30)),
+        max_size=40,
+    )
+)
+def test_what_is_undecided_is_known_after_any_run(
+    steps: list[tuple[str, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    broker = Broker(tmp_path_factory.mktemp("run"), ManualClock(1_700_000_000_000))
+    undecided: list[PutResult] = []
+
+    for step, number in steps:
+        if step == "half":
+            undecided.append(broker.half())
+        elif step == "end" and undecided:
+            half = undecided.pop(number % len(undecided))
+            assert broker.end(half, commit=number % 2 == 0) is None
+        elif step == "refresh":
+            broker.transactions.refresh()
+        elif step == "restart":
+            broker.reopen(save=number % 2 == 0)
+
+    found = broker.transactions.due(1 << 60)
+    assert [half.position for half in found] == [half.position for half in undecided]
+    broker.store.close()

@@ -57,6 +57,8 @@ class Sending:
             self._placed(from_proto(each, topic, sender=sender), config)
             for each in request.messages
         ]
+        if any("TRAN_MSG" in message.properties for message in messages):
+            self._parts.messaging.transactions.check_room()
         results = await self._parts.sent(messages)
         entries = [
             self._entry(message, result) for message, result in zip(messages, results, strict=True)

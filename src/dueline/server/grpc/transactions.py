@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from dueline.errors import InvalidRequest, NotFound
 from dueline.message import decode_properties, parse_message_id
-from dueline.messaging.pop_lane import NEVER_MS
 from dueline.messaging.transactions import Half
 from dueline.server.grpc.clients import Client
 from dueline.server.grpc.codes import Code, Refused, ok
@@ -31,7 +30,8 @@ _Resource: Final = message_class("Resource")
 _COMMIT: Final = ENUMS["TransactionResolution"]["COMMIT"]
 _ROLLBACK: Final = ENUMS["TransactionResolution"]["ROLLBACK"]
 
-_UNDECIDED_COUNT_MAX: Final = 10_000
+LOOK_AGAIN_MS: Final = 1_000
+"""After nobody was there to be asked."""
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,6 @@ class GrpcTransactions:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._ask_ms: dict[int, int] = {}
 
     async def end_transaction(self, request: Any, context: Any) -> Any:
         topic_of(request.topic)
@@ -83,30 +82,18 @@ class GrpcTransactions:
     # Asking
 
     def due(self, now_ms: int) -> list[Half]:
-        """Half messages of this protocol whose producers should be asked now.
-
-        Times are kept here and not in the half message: the other protocol looks at the same
-        ones, finds nobody to ask, and puts them off.
-        """
-        transactions = self._parts.messaging.transactions
-        ours = {
-            half.queue_offset: half
-            for half in transactions.due(NEVER_MS, count_max=_UNDECIDED_COUNT_MAX)
-            if half.group == half.topic
-        }
-        self._ask_ms = {
-            offset: self._ask_ms.get(offset, half.next_ask_ms) for offset, half in ours.items()
-        }
-        return [half for offset, half in ours.items() if self._ask_ms[offset] <= now_ms]
+        """Half messages of this protocol whose producers should be asked now."""
+        return self._parts.messaging.transactions.due(now_ms, of_topics=True)
 
     async def ask(self, half: Half, now_ms: int) -> bool:
         """Ask a client what becomes of a message; returns whether the question went out."""
         client = next(iter(self._parts.clients.producers_of(half.topic)), None)
+        transactions = self._parts.messaging.transactions
         if client is None:
+            transactions.put_off(half, now_ms + LOOK_AGAIN_MS)
             return False
         interval_ms = self._parts.messaging.options.transactions.ask_interval_ms
-        self._ask_ms[half.queue_offset] = now_ms + interval_ms
-        transactions = self._parts.messaging.transactions
+        transactions.put_off(half, now_ms + interval_ms)
         try:
             record = await self._parts.off_loop(lambda: transactions.question(half))
         except NotFound:

@@ -98,6 +98,8 @@ class Sends:
                 request.channel.host,
                 target.reconsume_times,
             )
+            if "TRAN_MSG" in properties:
+                context.messaging.transactions.check_room()
             if target.group is not None:
                 message = self._retried(request, header, message, target.group)
             messages = [message]

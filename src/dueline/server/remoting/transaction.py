@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dueline.errors import BrokerError, NotFound
-from dueline.message import SYS_COMMIT, SYS_ROLLBACK
+from dueline.message import SYS_COMMIT, SYS_ROLLBACK, decode_properties
 from dueline.messaging.transactions import Half
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
@@ -93,11 +93,12 @@ class TransactionEnds:
             question = self._transactions.question(half)
         except NotFound:
             return
+        unique_id = decode_properties(question.properties).get("UNIQ_KEY", "")
         header = CheckTransactionRequest(
             tran_state_table_offset=half.queue_offset,
             commit_log_offset=half.position,
-            msg_id=half.unique_id,
-            transaction_id=half.unique_id,
+            msg_id=unique_id,
+            transaction_id=unique_id,
             offset_msg_id=self._transactions.offset_id(half),
             topic=half.topic,
         )
