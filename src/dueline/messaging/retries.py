@@ -70,7 +70,9 @@ def refused(
         or is_dead(record.reconsume_times, limit)
         or _room(needed, REAL_TOPIC=again.topic, REAL_QID="0") < 0
     ):
-        return dead_letter(again, group.group_name, origin_topic=topic, origin_id=origin)
+        extras = {"RETRY_TOPIC": topic, "ORIGIN_MESSAGE_ID": origin, "WAIT": "false"}
+        last = replace(again, properties=_extended(again.properties, {}, **extras))
+        return dead_letter(last, group.group_name, origin_topic=topic, origin_id=origin)
     stored = {"REAL_TOPIC": again.topic, "REAL_QID": "0"}
     properties = _extended(needed, stored, ORIGIN_MESSAGE_ID=origin, WAIT="false")
     return replace(again, properties=properties)

@@ -20,7 +20,7 @@ belongs to one connection and is not safe to use from two threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -78,11 +78,11 @@ class FrameDecoder:
         """How many bytes wait for the rest of their frame."""
         return len(self._held)
 
-    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Frame]:
+    def feed(self, data: bytes | bytearray | memoryview) -> Generator[Frame, None, None]:
         """Take what has arrived and give the frames that it completes.
 
         The frames before a violation are given first, then the violation is raised. Finish
-        iterating before the next call.
+        iterating before the next call, or close it: what was not given comes with the next call.
 
         Raises:
             RemoteProtocolError: the bytes are no frames; `field`, `limit` and `found` say why.
@@ -93,14 +93,18 @@ class FrameDecoder:
             return self._frames(data)
         self._held += data
         if len(self._held) < self._needed_bytes:
-            return iter(())
+            return _no_frames()
         # Nothing is copied before a frame is complete: a large one that comes in many pieces costs
         # as much as one that comes in one piece.
         whole = bytes(self._held)
         self._held.clear()
         return self._frames(whole)
 
-    def _frames(self, data: bytes) -> Iterator[Frame]:
+    def keep(self, data: bytes) -> None:
+        """Take what has arrived, for the next call of `feed`."""
+        self._held += data
+
+    def _frames(self, data: bytes) -> Generator[Frame, None, None]:
         # Frames are cut from immutable bytes, so that headers and bodies are one copy each.
         self._needed_bytes = PREFIX_SIZE_BYTES
         position = 0
@@ -161,3 +165,7 @@ class FrameDecoder:
             limit=length - LENGTH_SIZE_BYTES,
             found=header_size,
         )
+
+
+def _no_frames() -> Generator[Frame, None, None]:
+    yield from ()

@@ -3,9 +3,10 @@
 Requests of one connection are answered in any order; `opaque` pairs them. The server asks too: then
 the peer's response belongs to a request of ours (`call`).
 
-Back-pressure: while a peer leaves more than `unsent_size_bytes_max` unread, nothing is read from it
-and its waiting pulls stay where they are. Answers that are ready in one turn of the loop are sent
-with one write. Everything here runs in the loop's thread.
+Back-pressure: a peer that leaves too many answers unread is not read from, requests that came with
+the last bytes are not looked at, and its waiting pulls stay where they are (see `room`). What it
+has not asked for, such as a reply or the news of a change, is refused meanwhile. Answers that are
+ready in one turn of the loop are sent with one write. Everything here runs in the loop's thread.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from dueline.errors import LimitExceeded, ProtocolError, Unavailable
 from dueline.message import HOST_UNKNOWN, pack_host
 from dueline.server.remoting.answers import Answer, answer_of
+from dueline.server.remoting.room import Room
 from dueline.wire import Command, FrameDecoder
 
 if TYPE_CHECKING:
@@ -37,24 +39,41 @@ log = logging.getLogger(__name__)
 class Request:
     """A request until it is answered, once."""
 
-    __slots__ = ("_is_open", "channel", "command")
+    __slots__ = ("_is_open", "_reserved_bytes", "channel", "command")
 
     def __init__(self, channel: Channel, command: Command) -> None:
         self.channel = channel
         self.command = command
         self._is_open = True
+        self._reserved_bytes = 0
+
+    def reserve(self, size_bytes: int) -> bool:
+        """Room for an answer of about this size; False: `channel.room.wait`, and try again."""
+        if self._reserved_bytes or self.command.is_oneway:
+            return True
+        if not self.channel.room.reserve(size_bytes):
+            return False
+        self._reserved_bytes = size_bytes
+        return True
+
+    def release(self) -> None:
+        """Nothing is being made for it now."""
+        size_bytes, self._reserved_bytes = self._reserved_bytes, 0
+        self.channel.room.release(size_bytes)
 
     def answer(self, answer: Answer) -> None:
         """Answer it; a second answer, or one to a peer that has gone, is dropped."""
         if not self._is_open:
             return
         self._is_open = False
+        self.release()
         self.channel.finished(self, answer)
 
     def answer_frame(self, frame: bytes) -> None:
         """Answer it with a whole frame that was made for it."""
         if self._is_open:
             self._is_open = False
+            self.release()
             self.channel.finished_with(self, frame)
 
     def fail(self, error: BaseException, *, is_message: bool = False) -> None:
@@ -73,7 +92,9 @@ class Channel(asyncio.Protocol):
         self._unsent: list[bytes | memoryview] = []
         self._opaques = itertools.count(1)
         self._calls: dict[int, asyncio.Future[Command]] = {}
-        self._on_resume: list[Callable[[], None]] = []
+        self._is_blocked = False
+        self._is_push_refused = False
+        self.room = Room(hub.pool, hub.limits.unsent_size_bytes_max)
         self.on_close: set[Callable[[], None]] = set()
         self.active_s = hub.loop.time()
         self.paused_s: float | None = None
@@ -88,7 +109,7 @@ class Channel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(high=self._hub.limits.unsent_size_bytes_max)
+        transport.set_write_buffer_limits(high=self.room.buffered_size_max)
         peer = transport.get_extra_info("peername") or ("", 0)
         own = transport.get_extra_info("sockname") or ("", 0)
         self.address = f"{peer[0]}:{peer[1]}"
@@ -105,39 +126,79 @@ class Channel(asyncio.Protocol):
             if not future.done():
                 future.set_exception(Unavailable(f"client {self.address} has gone"))
         self._calls.clear()
-        self._on_resume.clear()
         callbacks, self.on_close = self.on_close, set()
         for callback in callbacks:
             callback()
+        self.room.close()
         self._hub.leave(self)
 
     def data_received(self, data: bytes) -> None:
         self.active_s = self._loop.time()
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Look at the requests that have come, as long as there is room for their answers."""
         before = self._decoder.held_bytes
-        try:
-            for frame in self._decoder.feed(data):
-                self._take(Command.decode(frame))
-        except ProtocolError as error:
-            self._hub.count_violation(self, error)
-            self.close()
+        if self._is_blocked:
+            self._decoder.keep(data)
+        else:
+            try:
+                self._take_all(data)
+            except ProtocolError as error:
+                self._hub.count_violation(self, error)
+                self.close()
         self._hub.note_held(self, self._decoder.held_bytes - before)
+
+    def _take_all(self, data: bytes) -> None:
+        with contextlib.closing(self._decoder.feed(data)) as frames:
+            for frame in frames:
+                self._take(Command.decode(frame))
+                if not self.room.is_free:
+                    self._is_blocked = True
+                    self._pause_or_resume_reading()
+                    self.room.wait(self._unblock)
+                    return
+
+    def _unblock(self) -> None:
+        """There is room again; what has come meanwhile goes first."""
+        self._is_blocked = False
+        if self._transport is not None:
+            self._read(b"")
+            self._pause_or_resume_reading()
+
+    @property
+    def is_blocked(self) -> bool:
+        """Are requests here that are not looked at for want of room?"""
+        return self._is_blocked
+
+    def _pause_or_resume_reading(self) -> None:
+        if self._transport is None:
+            return
+        if self._is_blocked or self.room.is_paused:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def note_sent(self) -> None:
+        """Look how much the peer has not read; the transport does not say each time."""
+        if self._transport is not None:
+            self.room.sent(self._transport.get_write_buffer_size())
 
     def eof_received(self) -> bool:
         return False  # close: clients of this protocol do not half-close
 
     def pause_writing(self) -> None:
         self.paused_s = self._loop.time()
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self.room.is_paused = True
+        self._pause_or_resume_reading()
 
     def resume_writing(self) -> None:
         self.paused_s = None
         self.active_s = self._loop.time()
-        if self._transport is not None:
-            self._transport.resume_reading()
-        waiting, self._on_resume = self._on_resume, []
-        for callback in waiting:
-            callback()
+        self._is_push_refused = False
+        self.room.is_paused = False
+        self.note_sent()
+        self._pause_or_resume_reading()
 
     # What comes in
 
@@ -185,16 +246,28 @@ class Channel(asyncio.Protocol):
         if not request.command.is_oneway:
             self._write(frame)
 
-    def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a request that wants no answer."""
+    def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> bool:
+        """Send a request that wants no answer; False: the peer does not read, nothing was sent."""
+        if not self._may_push(code):
+            return False
         command = Command(code=code, opaque=self._next_opaque(), flag=_ONEWAY, ext=ext, body=body)
         self._write(command.encode())
+        return True
+
+    def _may_push(self, code: int) -> bool:
+        """What the peer has not asked for is only sent while it reads."""
+        if self.room.is_free:
+            return True
+        if not self._is_push_refused:
+            self._is_push_refused = True
+            log.info("%s does not read; requests to it (code %d) are dropped", self.address, code)
+        return False
 
     def call(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> asyncio.Future[Command]:
         """Send a request; the future has the peer's response.
 
         Raises:
-            LimitExceeded: the peer owes too many answers already.
+            LimitExceeded: the peer owes too many answers already, or does not read.
             Unavailable: the peer has gone.
         """
         if len(self._calls) >= CALL_COUNT_MAX:
@@ -204,6 +277,8 @@ class Channel(asyncio.Protocol):
             )
         if self._transport is None:
             raise Unavailable(f"client {self.address} has gone")
+        if not self._may_push(code):
+            raise LimitExceeded(f"client {self.address} does not read what it is sent")
         opaque = self._next_opaque()
         future: asyncio.Future[Command] = self._loop.create_future()
         self._calls[opaque] = future
@@ -220,6 +295,13 @@ class Channel(asyncio.Protocol):
         if not self._unsent:
             self._loop.call_soon(self._flush)
         self._unsent += chunks
+        if not self.room.write(sum(map(len, chunks))):
+            log.warning(
+                "%s: closed %s: it has left %d bytes of answers unread",
+                *(self._hub.name, self.address, self.room.size_bytes),
+            )
+            self._unsent.clear()
+            self.abort()
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
@@ -227,15 +309,9 @@ class Channel(asyncio.Protocol):
             return
         self.active_s = self._loop.time()
         self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+        self.room.flushed(self._transport.get_write_buffer_size())
 
-    # Waiting and ending
-
-    def when_writable(self, callback: Callable[[], None]) -> bool:
-        """Call back when the peer reads again; False: it does already, nothing was kept."""
-        if self.paused_s is None:
-            return False
-        self._on_resume.append(callback)
-        return True
+    # Ending
 
     @property
     def is_open(self) -> bool:

@@ -25,6 +25,7 @@ from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
+from dueline.server.remoting.room import Pool
 from dueline.server.remoting.runtime import Runtime
 from dueline.wire.codes import ResponseCode
 
@@ -34,6 +35,9 @@ Handler = Callable[[Request], Answer | None]
 
 SWEEP_S: Final = 1.0
 GRACE_S: Final = 0.5
+ANSWER_SIZE_BYTES: Final = 1 << 20
+"""What is reserved for an answer that is made in a thread."""
+_MAKE_ROOM_S: Final = 0.01
 _VIOLATIONS_LOGGED_PER_MINUTE: Final = 10
 
 log = logging.getLogger(__name__)
@@ -51,6 +55,10 @@ class Hub:
         self.violation_count = 0
         self.refused_count = 0
         self.on_leave: list[Callable[[Channel], None]] = []
+        self.pool: Final = Pool(
+            runtime.loop, self.limits.total_unsent_size_bytes_max, on_full=self._make_room
+        )
+        self._is_making_room = False
         self._runtime = runtime
         self._channels: set[Channel] = set()
         self._held_bytes = 0
@@ -141,8 +149,33 @@ class Hub:
                     channel.abort()
             elif silent_s > limits.idle_s_max:
                 channel.close()
-            elif channel.held_bytes and silent_s > limits.half_frame_s_max:
+            elif (
+                channel.held_bytes and not channel.is_blocked and silent_s > limits.half_frame_s_max
+            ):
                 channel.abort()
+
+    def _make_room(self) -> None:
+        """The room of all is full: look who has read, and close whom has not for longest."""
+        if self._is_making_room:
+            return
+        self._is_making_room = True
+        self.loop.call_later(_MAKE_ROOM_S, self._made_room)
+        for channel in self._channels:
+            channel.note_sent()
+        stuck = [each for each in self._channels if each.paused_s is not None and each.is_open]
+        if not self.pool.is_full or not stuck:
+            return  # there is room, or everybody reads and there will be
+        oldest = min(stuck, key=lambda each: each.paused_s or 0.0)
+        log.warning(
+            "%s: %d bytes of answers are unread; closed %s, which has not read for longest",
+            *(self.name, self.pool.size_bytes, oldest.address),
+        )
+        oldest.abort()
+
+    def _made_room(self) -> None:
+        self._is_making_room = False
+        if self.pool.is_full:
+            self._make_room()
 
     # Requests
 
@@ -188,7 +221,13 @@ class Hub:
                 request.answer(answer)
 
     def in_thread(self, request: Request, work: Callable[[], Answer]) -> None:
-        """Answer a request with what `work` returns or raises, elsewhere."""
+        """Answer a request with what `work` returns or raises, elsewhere, when there is room."""
+        if not request.reserve(ANSWER_SIZE_BYTES):
+            request.channel.room.wait(functools.partial(self.in_thread, request, work))
+            return
+        if not request.channel.is_open and not request.command.is_oneway:
+            request.answer(Answer())  # to nobody
+            return
         future = self._runtime.in_thread(work)
         future.add_done_callback(functools.partial(self._from_thread, request))
 

@@ -22,6 +22,8 @@ class Limits:
     """Bytes of unfinished frames, of all connections together."""
     unsent_size_bytes_max: int = 4 << 20
     """Answers that a peer does not read; beyond this it is not read from either."""
+    total_unsent_size_bytes_max: int = 256 << 20
+    """The same of all connections together; beyond this those that do not read are closed."""
     idle_s_max: float = 120.0
     half_frame_s_max: float = 30.0
     stuck_s_max: float = 60.0

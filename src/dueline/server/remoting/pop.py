@@ -34,7 +34,7 @@ from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
 from dueline.server.remoting.assignment import ANY_QUEUE
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context, accepted
-from dueline.server.remoting.hub import Handler
+from dueline.server.remoting.hub import ANSWER_SIZE_BYTES, Handler
 from dueline.server.remoting.pop_records import SERIAL_SHIFT, Records
 from dueline.wire.bodies import AckBatch, AckEntry
 from dueline.wire.codes import Permission, RequestCode, ResponseCode
@@ -131,7 +131,7 @@ class Pops:
 
     async def _serve(self, request: Request, wish: _Wish) -> None:
         try:
-            found = await self._receive(wish)
+            found = await self._receive(request, wish)
             request.answer(self._answer_or_return(wish, found))
         except BrokerError as error:
             request.fail(error)
@@ -142,7 +142,7 @@ class Pops:
             log.exception("a pop of %s failed", wish.topic)
             request.fail(error)
 
-    async def _receive(self, wish: _Wish) -> list[Held]:
+    async def _receive(self, request: Request, wish: _Wish) -> list[Held]:
         """Messages, or none if there are none for as long as the client waits."""
         loop = self._context.loop
         end_s = loop.time() + wish.poll_s
@@ -155,10 +155,12 @@ class Pops:
         watch = self._context.engine.watch(wish.topic, None, wake)
         try:
             while True:
+                await self._room_for(request)
                 found = await self._take(wish)
                 left_s = end_s - loop.time()
                 if found or left_s <= 0 or not self._context.engine.is_accepting:
                     return found
+                request.release()
                 try:
                     async with asyncio.timeout(min(left_s, self._visible_in_s(wish))):
                         await news.wait()
@@ -170,6 +172,13 @@ class Pops:
         finally:
             unwatch()
             watch.cancel()
+
+    async def _room_for(self, request: Request) -> None:
+        """Wait until the answer has room: what is taken can then be sent."""
+        while not request.reserve(ANSWER_SIZE_BYTES):
+            turn = asyncio.Event()
+            request.channel.room.wait(turn.set)
+            await turn.wait()
 
     def _visible_in_s(self, wish: _Wish) -> float:
         next_ms = self._pop.next_visible_ms(wish.group, wish.topic)

@@ -73,7 +73,7 @@ class Pulls:
         if end - header.queue_offset > FAR_BEHIND:
             self._hub.in_thread(request, pull.read_once)
             return None
-        return pull.run()
+        return pull.start()
 
     def _check(self, header: PullRequest) -> None:
         group = self._context.messaging.group_table.find(header.consumer_group)
@@ -137,6 +137,7 @@ class _Pull:
         "_filter",
         "_header",
         "_is_answered",
+        "_is_waiting",
         "_offset",
         "_request",
         "_timer",
@@ -154,6 +155,7 @@ class _Pull:
         self._watch: Watch | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_answered = False
+        self._is_waiting = False
         suspend_ms = (
             min(header.suspend_timeout_millis, SUSPEND_MS_MAX)
             if header.sys_flag & PullFlag.SUSPEND
@@ -161,12 +163,28 @@ class _Pull:
         )
         self._deadline_s = context.loop.time() + suspend_ms / 1_000
 
-    def run(self) -> Answer | None:
-        """The answer, or None: the pull is parked and will answer by itself."""
+    def start(self) -> Answer | None:
+        """The answer, or None: the pull waits and will answer by itself."""
+        if self._request.reserve(SIZE_BYTES_MAX):
+            return self._run()
+        self._wait_for_room()
+        self._request.channel.on_close.add(self._gone)
+        return None
+
+    def _wait_for_room(self) -> None:
+        self._is_waiting = True
+        self._request.channel.room.wait(self._has_room)
+
+    def _has_room(self) -> None:
+        self._is_waiting = False
+        self._again()
+
+    def _run(self) -> Answer | None:
         is_patient = self._deadline_s > self._context.loop.time()
         for _ in range(SCAN_COUNT_MAX):
             result = self._read(is_patient=is_patient)
             if self._watch is not None:
+                self._request.release()
                 self._park()
                 return None
             if result.status is not ReadStatus.NO_MATCH or not is_patient:
@@ -234,12 +252,14 @@ class _Pull:
 
     def _again(self) -> None:
         """Look again: woken, or out of time."""
-        channel = self._request.channel
-        if self._is_answered or channel.when_writable(self._again):
+        if self._is_answered or self._is_waiting:
+            return
+        if not self._request.reserve(SIZE_BYTES_MAX):
+            self._wait_for_room()
             return
         self._forget_watch()
         try:
-            answer = self.run()
+            answer = self._run()
         except Exception as error:  # noqa: BLE001 - the boundary of a request that was parked
             self._finish()
             self._request.fail(error)

@@ -58,8 +58,13 @@ class Replies:
             store_host=format_host(pack_host(options.host, options.port)),
             store_timestamp=self._context.clock.now_ms(),
         )
-        member.channel.notify(
+        is_sent = member.channel.notify(
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, forwarded.encode(), request.command.body
         )
+        if not is_sent:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"reply: expected a client {client_id[:200]!r} that reads, found that it does not",
+            )
         response = SendResponse(msg_id="0", queue_id=header.queue_id, queue_offset=0)
         return Answer(ext=response.encode())

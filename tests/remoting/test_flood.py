@@ -1,0 +1,170 @@
+"""Peers that ask and do not read, against a broker process: its memory stays bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.interop.waiting import wait_until
+from tests.remoting.raw import Raw, Served, frame, served
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+MIB = 1 << 20
+SEND, PULL, QUERY, VIEW, HEARTBEAT, REPLY = 310, 11, 12, 33, 34, 325
+TOPICS = 21
+POP = 200050
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("flood")) as running:
+        yield running
+
+
+def send_ext(topic: str, properties: str = "") -> dict[str, str]:
+    return {
+        **{"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0"},
+        **{"g": "1", "h": "0", "i": properties, "j": "0"},
+    }
+
+
+def pull_ext(topic: str) -> dict[str, str]:
+    return {
+        **{"consumerGroup": "g", "topic": topic, "queueId": "0", "queueOffset": "0"},
+        **{"maxMsgNums": "1024", "commitOffset": "0", "suspendTimeoutMillis": "0"},
+        **{"subVersion": "0", "sysFlag": "4", "subscription": "*", "expressionType": "TAG"},
+    }
+
+
+def pop_ext(topic: str) -> dict[str, str]:
+    return {
+        **{"consumerGroup": "g", "topic": topic, "queueId": "-1", "maxMsgNums": "32"},
+        **{"invisibleTime": "60000", "pollTime": "1000", "bornTime": "0", "initMode": "0"},
+    }
+
+
+def fill(port: int, topic: str, *, count: int = 40, size: int = MIB // 4) -> str:
+    """Messages to ask for; returns the id of the last."""
+    with Raw(port) as peer:
+        for _ in range(count):
+            header, _ = peer.call(SEND, send_ext(topic, "KEYS\x01k"), bytes(size))
+            assert header["code"] == 0
+    return str(header["extFields"]["msgId"])
+
+
+def push(peer: Raw, data: bytes) -> None:
+    """Send as much of it as the broker takes; it may stop reading, or close."""
+    peer.socket.settimeout(0.3)
+    with contextlib.suppress(OSError):
+        peer.socket.sendall(data)
+
+
+def highest(broker: Served, *, turns: int = 40) -> int:
+    """The most memory within some requests' time: each turn asks the broker for something."""
+    found = 0
+    with Raw(broker.remoting) as other:
+        for _ in range(turns):
+            header, _ = other.call(SEND, send_ext("small"), b"x")
+            assert header["code"] == 0
+            found = max(found, broker.memory_bytes())
+    return found
+
+
+def requests_of(kind: str, message_id: str) -> tuple[int, dict[str, str]]:
+    query = {"topic": "large", "key": "k", "maxNum": "64", "beginTimestamp": "0"}
+    return {
+        "pull": (PULL, pull_ext("large")),
+        "pop": (POP, pop_ext("large")),
+        "query": (QUERY, {**query, "endTimestamp": str(1 << 61)}),
+        "view": (VIEW, {"offset": str(int(message_id[16:], 16))}),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["pull", "pop", "query", "view"])
+def test_pipelined_requests_of_a_peer_that_does_not_read_cost_little(
+    broker: Served, kind: str
+) -> None:
+    code, ext = requests_of(kind, fill(broker.remoting, "large"))
+    before = highest(broker)
+    data = b"".join(frame(code, ext, opaque=number) for number in range(2_000))
+
+    with Raw(broker.remoting, receive_buffer=4096) as peer:
+        push(peer, data)
+        after = highest(broker)
+
+    assert after - before < 60 * MIB
+
+
+def test_pipelined_requests_are_all_answered_when_they_are_read(broker: Served) -> None:
+    """Bounded is not forgotten: 300 MB of answers by a room of a few."""
+    fill(broker.remoting, "large")
+    before = highest(broker)
+
+    with Raw(broker.remoting) as peer:
+        data = b"".join(frame(PULL, pull_ext("large"), opaque=each) for each in range(300))
+        peer.socket.sendall(data)
+        answers = [peer.read() for _ in range(300)]
+
+    assert {header["opaque"] for header, _ in answers} == set(range(300))
+    assert {(header["code"], len(body) // MIB) for header, body in answers} <= {(0, 0), (0, 1)}
+    assert highest(broker) - before < 60 * MIB
+
+
+def test_many_peers_that_do_not_read_are_bounded_together(broker: Served) -> None:
+    fill(broker.remoting, "large")
+    before = highest(broker)
+    data = b"".join(frame(PULL, pull_ext("large"), opaque=number) for number in range(200))
+
+    with ExitStack() as stack:
+        found = 0
+        for _ in range(100):
+            peer = stack.enter_context(Raw(broker.remoting, receive_buffer=4096))
+            push(peer, data)
+            found = max(found, highest(broker, turns=2))
+        found = max(found, highest(broker))
+
+    assert found - before < 400 * MIB
+
+
+def test_replies_to_a_client_that_does_not_read_are_refused(broker: Served) -> None:
+    beat = {"clientID": "asker", "producerDataSet": [{"groupName": "p"}]}
+    properties = "REPLY_TO_CLIENT\x01asker"
+    before = highest(broker)
+
+    with Raw(broker.remoting, receive_buffer=4096) as asker, Raw(broker.remoting) as replier:
+        assert asker.call(HEARTBEAT, {}, json.dumps(beat).encode())[0]["code"] == 0
+        codes = [
+            replier.call(REPLY, send_ext("replies", properties), bytes(3 * MIB))[0]["code"]
+            for _ in range(100)
+        ]
+        found = broker.memory_bytes()
+
+    assert codes[0] == 0
+    assert 1 in codes
+    assert codes.count(0) < 20
+    assert found - before < 80 * MIB
+
+
+def test_client_that_reads_again_gets_replies_again(broker: Served) -> None:
+    beat = {"clientID": "asker", "producerDataSet": [{"groupName": "p"}]}
+    properties = "REPLY_TO_CLIENT\x01asker"
+    with Raw(broker.remoting, receive_buffer=4096) as asker, Raw(broker.remoting) as replier:
+        assert asker.call(HEARTBEAT, {}, json.dumps(beat).encode())[0]["code"] == 0
+
+        def reply() -> int:
+            ext = send_ext("replies", properties)
+            return int(replier.call(REPLY, ext, bytes(3 * MIB))[0]["code"])
+
+        sent = 0
+        while reply() == 0:
+            sent += 1
+        for _ in range(sent):
+            header, body = asker.read()
+            assert (header["code"], len(body)) == (326, 3 * MIB)
+
+        wait_until(lambda: reply() == 0, what="a reply to pass again")
