@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "reschedule": "let delayed messages be due at another time",
     "stats": "show how the broker is doing",
     "config": "print every setting, its value and where that comes from",
+    "check": "read a whole store and say what is damaged, missing or inconsistent",
     "log": "print the records of a store, Dueline's or RocketMQ's",
     "import": "take over the store of an Apache RocketMQ broker",
 }

@@ -36,6 +36,7 @@ from tests.property.store_driver import (
 from tests.property.store_model import CANCELLED
 from tests.unit.store.making import int64s
 
+from dueline.audit import audit
 from dueline.message import Message
 from dueline.store import (
     CORNER_START,
@@ -276,6 +277,9 @@ class StoreMachine(StoreDriver):
     @rule(levels=st.sampled_from(LEVEL_TABLES))
     def reopen(self, levels: str) -> None:
         self.store.close()
+        found = audit(self.path, is_running=False)
+        assert found.findings.kept == [], "a store that was closed is sound"
+        assert found.counts["pending"] == len(self.model.pending())
         self.levels = levels
         self.reopened()
 

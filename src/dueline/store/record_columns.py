@@ -54,6 +54,11 @@ class RecordColumns:
         self.is_delayed = marks & flags == flags
         self.number: Int64s = (marks & np.uint64(MARK_NUMBER_MASK)).astype(np.int64)
 
+    def raw(self, row: int) -> bytes:
+        """The whole record of a row."""
+        data: bytes = self._batch[row].as_py()
+        return data
+
     def controls(self) -> list[Control]:
         rows = np.flatnonzero(pc.equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))
         return [control.decode(records.decode(self._batch[row].as_py())) for row in rows.tolist()]
