@@ -120,7 +120,22 @@ class StoreSettings:
         72 * 3_600_000, DURATION, "How long messages can be read after they became visible."
     )
     disk_used_ratio_max: float = setting(
-        0.90, RATIO, "Above this the oldest readable messages go before their time."
+        0.90,
+        RATIO,
+        "When more of the disk is in use, by whatever, sends are refused; reads, cancels and "
+        "deliveries go on.",
+    )
+    delete_early: bool = setting(
+        False,
+        FLAG,
+        "Above `disk_used_ratio_max`, delete the oldest messages before `retention` is over, read "
+        "or not, instead of refusing sends.",
+    )
+    reserve_size_bytes: int = setting(
+        64 << 20,
+        SIZE,
+        "Disk space kept back for what a broker must write when the disk is full: cancels, "
+        "acknowledgements, offsets, checkpoints. At most a sixteenth of the disk.",
     )
     commit_segment_size_bytes: int = setting(
         1 << 30, SIZE, "The files of the commit log. Fixed when the store is made."

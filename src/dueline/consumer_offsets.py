@@ -102,7 +102,11 @@ class ConsumerOffsets:
                 for (topic, group), queues in self._table.items()
             }
             self._is_changed = False
-        self._files.replace(self._path, [json.dumps({"offsetTable": table}, indent=1).encode()])
+        try:
+            self._files.replace(self._path, [json.dumps({"offsetTable": table}, indent=1).encode()])
+        except BaseException:
+            self._is_changed = True  # it is still to be written
+            raise
         return True
 
 

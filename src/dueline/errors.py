@@ -4,14 +4,22 @@
     ├── InvalidRequest          the caller's input is wrong; the store did not change
     ├── NotFound                a topic, queue, record or id that does not exist
     ├── LimitExceeded           a named upper bound was hit; less or later may pass
-    ├── Unavailable             cannot be served now, may be later (no disk space, shutting down)
+    ├── Unavailable             cannot be served now, may be later (no disk space, no file
+    │                           descriptors, shutting down); nothing was changed
+    ├── OutcomeUnknown          the request may have been carried out or not
     ├── ProtocolError           bytes on a wire that do not follow the protocol
     │   ├── LocalProtocolError      we were asked to send something invalid
     │   └── RemoteProtocolError     the peer sent something invalid
     └── StoreError              the store itself
         ├── CorruptRecord           bytes on disk that fail a check
         ├── StoreClosed             closed by the owner or by a failed write or fsync
+        │   └── StoreFailed             … under this very request: an OutcomeUnknown too
         └── StoreLocked             another process has this store open
+
+A refusal by a broker is definite: with `Unavailable`, `LimitExceeded` or a plain `StoreClosed`
+nothing of the request is in the store. `OutcomeUnknown` is raised where bytes of it may have
+reached the disk, and is never answered as a refusal. On a client's side `Unavailable` says also
+that nobody answered.
 
 Errors carry what they speak of as attributes, so that a protocol edge can turn them into its codes
 and a test can check more than text. Messages say what was expected, what was found and, where it
@@ -29,10 +37,12 @@ __all__ = [
     "LimitExceeded",
     "LocalProtocolError",
     "NotFound",
+    "OutcomeUnknown",
     "ProtocolError",
     "RemoteProtocolError",
     "StoreClosed",
     "StoreError",
+    "StoreFailed",
     "StoreLocked",
     "Unavailable",
 ]
@@ -69,7 +79,11 @@ class LimitExceeded(BrokerError):
 
 
 class Unavailable(BrokerError):
-    """Cannot be served now; the same request may succeed later."""
+    """Cannot be served now; nothing was changed, and the same request may succeed later."""
+
+
+class OutcomeUnknown(BrokerError):
+    """The request may have been carried out or not; asking again may do it twice."""
 
 
 class ProtocolError(BrokerError):
@@ -93,7 +107,11 @@ class CorruptRecord(StoreError):
 
 
 class StoreClosed(StoreError):
-    """The store is closed, by its owner or because a write or fsync failed."""
+    """The store is closed, by its owner or because a write or fsync failed; nothing was changed."""
+
+
+class StoreFailed(OutcomeUnknown, StoreClosed):
+    """A write or fsync failed under this request and closed the store."""
 
 
 class StoreLocked(StoreError):

@@ -358,7 +358,7 @@ class _FaultyFile(File):
     """A file whose changes are counted and remembered."""
 
     def __init__(self, files: FaultyFiles, path: Path, *, writable: bool) -> None:
-        super().__init__(path, writable=writable)
+        super().__init__(path, writable=writable, spend=files.spend)
         self._files = files
 
     def write_at(self, position: int, data: Bytes) -> None:

@@ -6,8 +6,6 @@ The disk is a real one: a file system in memory of a few hundred kilobytes, moun
 from __future__ import annotations
 
 import errno
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,13 +14,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.crash.observing import FAR_MS, observe
+from tests.small_disk import SmallDisk, mounted
 
 from dueline.errors import StoreClosed, Unavailable
 from dueline.message import Message
 from dueline.store import Store, StoreOptions, restore
 from dueline.testing import FaultyFiles, ManualClock
 
-DISK_SIZE_BYTES = 768 << 10
+DISK_SIZE_BYTES = 2 << 20
 OPTIONS = StoreOptions(
     commit_segment_size_bytes=64 << 10,
     delay_segment_size_bytes=64 << 10,
@@ -31,38 +30,10 @@ OPTIONS = StoreOptions(
 )
 
 
-class SmallDisk:
-    """A mounted file system that can be filled up and freed."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._ballast = path / "ballast"
-
-    @property
-    def free_bytes(self) -> int:
-        return shutil.disk_usage(self.path).free
-
-    def fill(self, *, but_bytes: int = 0) -> None:
-        with self._ballast.open("ab", buffering=0) as file:
-            while (size := self.free_bytes - but_bytes) > 0:
-                file.write(bytes(min(size, 4096)))
-
-    def free(self) -> None:
-        self._ballast.unlink()
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    path = tmp_path / "disk"
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE_BYTES}", "tmpfs", str(path)]
-    if shutil.which("mount") is None:
-        pytest.skip("mounting a small file system: there is no mount command")
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"mounting a small file system is not permitted: {mounted.stderr.strip()}")
-    yield SmallDisk(path)
-    subprocess.run(["umount", "--lazy", str(path)], check=True)
+    with mounted(tmp_path / "disk", DISK_SIZE_BYTES) as disk:
+        yield disk
 
 
 def ordinary(uid: str, queue_id: int = 0) -> Message:

@@ -36,7 +36,27 @@ class Peer(Connection):
         **properties: str,
     ) -> Command:
         """Send one message; properties by keyword, or as `names`."""
-        ext = {
+        ext = self.send_ext(
+            topic,
+            queue_id=queue_id,
+            group=group,
+            sys_flag=sys_flag,
+            attempts=attempts,
+            properties={**(names or {}), **properties},
+        )
+        return self.call(RequestCode.SEND_MESSAGE_V2, ext, body)
+
+    def send_ext(  # noqa: PLR0913 - the fields of a send, all with defaults
+        self,
+        topic: str,
+        *,
+        queue_id: int = 0,
+        group: str = "producer",
+        sys_flag: int = 0,
+        attempts: int = 0,
+        properties: Mapping[str, str] | None = None,
+    ) -> dict[str, str]:
+        return {
             "a": group,
             "b": topic,
             "c": "TBW102",
@@ -45,10 +65,9 @@ class Peer(Connection):
             "f": str(sys_flag),
             "g": "1700000000000",
             "h": "0",
-            "i": encode_properties({**(names or {}), **properties}).decode(),
+            "i": encode_properties(dict(properties or {})).decode(),
             "j": str(attempts),
         }
-        return self.call(RequestCode.SEND_MESSAGE_V2, ext, body)
 
     def pull_ext(  # noqa: PLR0913 - the fields of a pull, all with defaults
         self,

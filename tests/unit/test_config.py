@@ -165,9 +165,11 @@ def test_a_lead_longer_than_ahead_is_refused() -> None:
 def test_the_store_has_the_same_options_and_defaults() -> None:
     own = {field.name: field.default for field in dataclasses.fields(StoreSettings)}
     stores = {field.name: field.default for field in dataclasses.fields(StoreOptions)}
+    reserve_size_bytes = 64 << 20  # only a broker keeps disk space back
+    stores["reserve_size_bytes"] = reserve_size_bytes
 
     assert own == {name: stores[name] for name in stores if name not in ("host", "port")}
-    assert store_options(Config()) == StoreOptions()
+    assert store_options(Config()) == StoreOptions(reserve_size_bytes=reserve_size_bytes)
 
 
 # --- the reference --------------------------------------------------------------------------------

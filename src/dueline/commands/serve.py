@@ -73,9 +73,7 @@ def _prepare_folder(config: Config) -> None:
     """Make the data folder and write the broker's log into it."""
     try:
         config.folder.mkdir(parents=True, exist_ok=True)
-        handler = logging.handlers.RotatingFileHandler(
-            config.folder / "broker.log", maxBytes=_LOG_SIZE_BYTES_MAX, backupCount=1
-        )
+        handler = LogFile(config.folder / "broker.log", maxBytes=_LOG_SIZE_BYTES_MAX, backupCount=1)
     except OSError as error:
         raise Unavailable(
             f"data folder {config.folder}: expected to write into it, found: {error.strerror}; "
@@ -85,6 +83,15 @@ def _prepare_folder(config: Config) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(config.log_level.upper())
+
+
+class LogFile(logging.handlers.RotatingFileHandler):
+    """The broker's log. Lines that cannot be written, as on a full disk, are left out: whoever logs
+    has other things to do."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class Terminal:

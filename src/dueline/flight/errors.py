@@ -18,6 +18,7 @@ from dueline.errors import BrokerError, RemoteProtocolError, Unavailable
 __all__ = ["from_flight", "to_flight"]
 
 _FLIGHT_ERRORS: Final[dict[type[BrokerError], type[flight.FlightError]]] = {
+    errors.OutcomeUnknown: flight.FlightInternalError,
     errors.Unavailable: flight.FlightUnavailableError,
     errors.StoreClosed: flight.FlightUnavailableError,
     errors.CorruptRecord: flight.FlightInternalError,

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Final
 
@@ -193,8 +194,8 @@ class Broker:
         self._ticker.stop()
         self._caretaker.stop()
         if not self._failed.is_set():
-            self.messaging.save()
-            self._offsets.save()
+            _save("topics and groups", self.messaging.save)
+            _save("consumer offsets", self._offsets.save)
         self.store.close()
 
     def _fail(self, error: BaseException) -> None:
@@ -205,6 +206,14 @@ class Broker:
         if not isinstance(error, StoreClosed):
             log.error("the broker cannot go on: %r", error)
         self._on_failure(error)
+
+
+def _save(what: str, save: Callable[[], object]) -> None:
+    """Write what a stop writes for the next start; a full disk must not be in the way."""
+    try:
+        save()
+    except Unavailable as error:
+        log.warning("%s were not saved: %s", what, error)
 
 
 class _Late:

@@ -1,6 +1,7 @@
 """The housekeeping of a running broker, in one thread.
 
-    each second    a checkpoint, if the store says that enough has come together
+    each second    is there room on the disk; a checkpoint, if the store says that enough has come
+                   together
     each 5 s       the consumer groups' offsets, if they changed
     each minute    a checkpoint, if anything changed; retention and compaction
 
@@ -56,6 +57,7 @@ class Caretaker:
 
     def turn(self, number: int) -> None:
         """One second's work."""
+        self._do("looking at the disk", self._store.look_at_disk)
         self._do("maintenance", self._store.maintain)
         if number % OFFSETS_TURNS == 0:
             self._do("saving offsets", self._offsets.save)

@@ -22,7 +22,7 @@ from pyarrow import flight
 from dueline import __version__
 from dueline.consumer_offsets import ConsumerOffsets, check_group
 from dueline.engine import Engine, Results
-from dueline.errors import BrokerError, InvalidRequest
+from dueline.errors import BrokerError, InvalidRequest, OutcomeUnknown
 from dueline.flight import control
 from dueline.flight.values import Value
 from dueline.message import Message, check_topic, decode_properties
@@ -143,7 +143,16 @@ class BrokerService(FlightService):
                 answered.set_result(results)
 
         self._engine.send(messages, done)
-        results = answered.result(timeout=_SEND_TIMEOUT_S)
+        try:
+            results = answered.result(timeout=_SEND_TIMEOUT_S)
+        except TimeoutError as error:
+            raise OutcomeUnknown(
+                f"send: expected the disk's answer within {_SEND_TIMEOUT_S:g} s, found none; the "
+                "messages may be there later or not"
+            ) from error
+        for result in results:
+            if isinstance(result, OutcomeUnknown):
+                raise result
         return control.Sent(results=tuple(_send_result(result) for result in results))
 
     # Reading

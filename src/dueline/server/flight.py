@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from dueline.errors import BrokerError, InvalidRequest, NotFound, Unavailable
+from dueline.errors import BrokerError, InvalidRequest, NotFound, OutcomeUnknown
 from dueline.flight import protocol
 from dueline.flight.access import access_to
 from dueline.flight.errors import to_flight
@@ -231,7 +231,7 @@ def flight_answer(answer: Callable[[], _Result]) -> _Result:
         # A mistake of ours: the caller must not wait for an answer, and the log says where.
         log.exception("a Flight call failed")
         raise to_flight(
-            Unavailable(f"the broker failed: {type(error).__name__}: {error}")
+            OutcomeUnknown(f"the broker failed: {type(error).__name__}: {error}")
         ) from error
 
 

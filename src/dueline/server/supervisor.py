@@ -156,18 +156,23 @@ class Supervisor:
         return status
 
     def _pump(self, process: subprocess.Popen[bytes]) -> None:
-        """Copy the child's output to the file until its end."""
+        """Copy the child's output to the file until its end.
+
+        A line that cannot be written is lost, and the next is read all the same: a child whose
+        output nobody reads would stand still.
+        """
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                self._log.write(line)
+                with contextlib.suppress(OSError):
+                    self._log.write(line)
                 text = line.decode("utf-8", "replace").rstrip()
                 if any(mark in text[:60] for mark in _REASON_MARKS):
                     mark = next(mark for mark in _REASON_MARKS if mark in text)
                     self._warning = text.split(mark, 1)[1][:500]
 
     def _lost_log(self, error: BaseException) -> None:
-        """The log is not worth stopping for: a full disk is noticed by the store."""
+        """The log is not worth stopping for."""
         log.warning("the pipeline's output is no longer written to %s: %s", self._log.path, error)
 
 

@@ -10,14 +10,20 @@ than `SLEEP_S_MAX` while something waits: a wall clock that is set forward is no
 The clock answers whole milliseconds, rounded down: `n` ms to go are between n - 1 and n. The last
 one is slept in halves. While an append is under way the store keeps the gate shut beyond the
 append's own time; then there is nothing to do but to look again in a millisecond.
+
+A gate that cannot be opened now (no disk space, no descriptor) is tried again soon: what is due
+waits, and nothing else does.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
+from time import monotonic
 from typing import Final, Protocol
 
 from dueline.clock import Clock
+from dueline.errors import Unavailable
 from dueline.server.threads import OnFailure, start_thread
 
 __all__ = ["GateStore", "GateTicker"]
@@ -25,6 +31,10 @@ __all__ = ["GateStore", "GateTicker"]
 SLEEP_S_MAX: Final = 1.0
 _HALF_MS: Final = 0.0005
 _SHUT_S: Final = 0.001
+_AGAIN_S: Final = 0.1
+_WARN_S: Final = 10.0
+
+log = logging.getLogger(__name__)
 
 
 class GateStore(Protocol):
@@ -45,6 +55,7 @@ class GateTicker:
         self._on_failure = on_failure
         self._news = threading.Event()
         self._is_stopping = False
+        self._warn_at_s = 0.0
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -71,7 +82,11 @@ class GateTicker:
         """Open the gate if it is time; returns how long to sleep, None for "until woken"."""
         due_ms = self._store.gate_next_ms
         if due_ms is not None and due_ms <= self._clock.now_ms():
-            self._store.open_gate()
+            try:
+                self._store.open_gate()
+            except Unavailable as error:
+                self._warn(error)
+                return _AGAIN_S
             due_ms = self._store.gate_next_ms
         if due_ms is None:
             return None
@@ -79,3 +94,8 @@ class GateTicker:
         if left_ms <= 0:
             return _SHUT_S
         return min(left_ms / 1000 - _HALF_MS, SLEEP_S_MAX)
+
+    def _warn(self, error: Unavailable) -> None:
+        if monotonic() >= self._warn_at_s:
+            self._warn_at_s = monotonic() + _WARN_S
+            log.warning("messages that are due wait, and are shown as soon as possible: %s", error)

@@ -142,6 +142,9 @@ class Writer:
             end = start + len(request.messages)
             _answer(request, results[start:end])
             start = end
+        closed = next((result for result in results if isinstance(result, StoreClosed)), None)
+        if closed is not None:
+            self._on_failure(closed)
 
 
 def _answer(request: _Request, results: Results | BaseException) -> None:

@@ -25,7 +25,13 @@ from typing import Final
 import numpy as np
 
 from dueline.clock import Clock
-from dueline.errors import LimitExceeded, StoreClosed, Unavailable
+from dueline.errors import (
+    BrokerError,
+    LimitExceeded,
+    StoreClosed,
+    StoreFailed,
+    Unavailable,
+)
 from dueline.message import UniqueIds, pack_host
 from dueline.schedule import DelayLevels
 from dueline.store.consume_queue import ConsumeQueues
@@ -37,6 +43,7 @@ from dueline.store.log import BLANK_SIZE, Log
 from dueline.store.options import StoreOptions
 from dueline.store.record import QUEUE_OFFSET_AT
 from dueline.store.repair import units_from_log
+from dueline.store.room import Room
 from dueline.store.states import States
 from dueline.store.timeline import Timeline
 
@@ -62,6 +69,7 @@ class Core:
         self.rules = options.rules
         self.clock = clock
         self.files = files
+        self.room = Room(files, path, options.room)
         self.store_host = pack_host(options.host, options.port)
         self.ids = UniqueIds(host=self.store_host, start_ms=clock.now_ms())
         self.commit = Log(files, path / COMMIT_LOG, options.commit_segment_size_bytes)
@@ -130,14 +138,19 @@ class Core:
         """Close the store if something fails that leaves disk and memory apart.
 
         Raises:
-            StoreClosed: in place of an OSError.
+            StoreFailed: in place of an error of the disk or of ours: bytes may be written.
         """
         try:
             yield
         except BaseException as error:
             self.fail(error)
-            if isinstance(error, OSError):
-                self.check_open()
+            if isinstance(error, OSError | BrokerError):
+                raise StoreFailed(
+                    f"store {self.path} was closed by a failed write ({error}) while this was "
+                    "written: it may be there or not; see to the disk, then open it again: "
+                    "recovery decides",
+                    path=str(self.path),
+                ) from error
             raise
 
     @property
@@ -157,20 +170,24 @@ class Core:
             self.timeline.close()
             self.commit_keys.close()
             self.delay_keys.close()
+            self.room.close()
 
     @property
     def is_failed(self) -> bool:
         return self._failure is not None
 
-    def reserve(self, log: Log, end: int) -> None:
+    def reserve(self, log: Log, end: int, *, may_spend: bool = False) -> None:
         """Make sure that everything up to `end` of a log has disk space.
+
+        Args:
+            may_spend: what the store must be able to write, also on a full disk.
 
         Raises:
             Unavailable: the disk is full; nothing was changed.
-            StoreClosed: the disk failed.
+            StoreClosed: the disk failed; nothing was changed.
         """
         try:
-            log.reserve(end)
+            log.reserve(end, may_spend=may_spend)
         except OSError as error:
             self.fail(error)
             self.check_open()
@@ -216,7 +233,7 @@ class Core:
             closing: the bytes of the last record, where they are not in `data`.
 
         Raises:
-            StoreClosed: the write failed; the store is closed from now on.
+            StoreFailed: the write failed; the store is closed from now on.
         """
         with self.closing_on_failure():
             if closing is None:

@@ -96,6 +96,7 @@ class Deliverer:
         core = self._core
         sizes = np.append(rows.sizes, control.encoded_size(len(dropped)))
         positions, end = core.commit.place(sizes)
+        core.room.check_delivery()
         core.reserve(core.commit, end)
         with core.lock:
             now_ms = core.clock.now_ms()

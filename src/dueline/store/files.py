@@ -16,6 +16,10 @@ store before any of them, lose what was not synced, or make the disk full
 `create`, `replace` and `replace_sparse` write a temporary file, sync it and only then give it its
 name: nobody ever finds half of such a file, or one that is too short.
 
+A full disk and a process without free descriptors are no broken disk: both become `Unavailable`. A
+write that finds no space first takes it from `Files.spend`, if a store keeps some back (see
+`dueline.store.room`); only `allocate` can be told not to.
+
 Promises: when `replace` returns, the new content survives a power cut; at any moment before, a
 reader finds the old content or the new, never a mixture. A File is safe from several threads as
 long as their writes do not overlap.
@@ -29,35 +33,60 @@ import fcntl
 import mmap
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dueline.errors import StoreLocked, Unavailable
 
-__all__ = ["Bytes", "File", "Files", "FolderLock", "SharedLock"]
+__all__ = ["Bytes", "Disk", "File", "Files", "FolderLock", "SharedLock", "Spend"]
 
 Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 _FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
+_FILES_ERRNOS: Final = (errno.EMFILE, errno.ENFILE)
+
+Spend = Callable[[], bool]
+"""Gives back disk space that was kept back; False: there is none left."""
+
+_Result = TypeVar("_Result")
 
 
 @contextlib.contextmanager
 def full_disk_is_unavailable(path: Path) -> Iterator[None]:
-    """Turn the operating system's "no space left" into our error for it."""
+    """Turn the operating system's "no space left" into our error for it, and "too many files"."""
     try:
         yield
     except OSError as error:
-        if error.errno not in _FULL_ERRNOS:
-            raise
-        raise Unavailable(
-            f"disk full: expected room for {path}, found none; free disk space, then send again",
-            path=str(path),
-        ) from error
+        if error.errno in _FULL_ERRNOS:
+            raise Unavailable(
+                f"disk full: expected room for {path}, found none; free disk space, then try again",
+                path=str(path),
+            ) from error
+        if error.errno in _FILES_ERRNOS:
+            raise Unavailable(
+                f"too many open files: expected to open {path}, found no free descriptor "
+                f"({error.strerror}); close connections or raise the limit (ulimit -n), then try "
+                "again",
+                path=str(path),
+            ) from error
+        raise
+
+
+def _with_room(step: Callable[[], _Result], spend: Spend | None) -> _Result:
+    """Do what may need disk space, if need be with space that was kept back."""
+    while True:
+        try:
+            return step()
+        except OSError as error:
+            if error.errno not in _FULL_ERRNOS or spend is None or not spend():
+                raise
 
 
 def _in_a_row(chunks: Iterable[Bytes]) -> Iterator[tuple[int, Bytes]]:
@@ -77,10 +106,18 @@ def byte_view(data: Bytes) -> memoryview:
 class File:
     """One open file with positioned reads and writes."""
 
-    def __init__(self, path: Path, *, writable: bool) -> None:
+    def __init__(self, path: Path, *, writable: bool, spend: Spend | None = None) -> None:
+        """Open it.
+
+        Raises:
+            OSError: as the operating system says.
+            Unavailable: no descriptor is free.
+        """
         self.path: Final = path
         self.writable: Final = writable
-        self._fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        self._spend = spend
+        with full_disk_is_unavailable(path):
+            self._fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
         self._map: mmap.mmap | None = None
         self._array: npt.NDArray[np.uint8] | None = None
 
@@ -108,7 +145,7 @@ class File:
         """
         view = byte_view(data)
         while len(view):
-            written = os.pwrite(self._fd, view, position)
+            written = _with_room(partial(os.pwrite, self._fd, view, position), self._spend)
             position += written
             view = view[written:]
 
@@ -124,15 +161,19 @@ class File:
         )
         windows[positions] = rows
 
-    def allocate(self, start: int, end: int) -> None:
+    def allocate(self, start: int, end: int, *, may_spend: bool = True) -> None:
         """Reserve blocks for [start, end).
+
+        Args:
+            may_spend: take them from what is kept back, if there are no others.
 
         Raises:
             Unavailable: the disk is full; nothing was changed.
         """
+        reserve = partial(self.fallocate, start, end - start)
         try:
             with full_disk_is_unavailable(self.path):
-                self.fallocate(start, end - start)
+                _with_room(reserve, self._spend if may_spend else None)
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
@@ -153,7 +194,8 @@ class File:
         """The file's bytes as a mapped, read-only array that follows later writes."""
         if self._array is None:
             access = mmap.ACCESS_WRITE if self.writable else mmap.ACCESS_READ
-            self._map = mmap.mmap(self._fd, 0, access=access)
+            with full_disk_is_unavailable(self.path):  # a map has a descriptor of its own
+                self._map = mmap.mmap(self._fd, 0, access=access)
             array: npt.NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
             array.flags.writeable = False
             self._array = array
@@ -184,6 +226,22 @@ class File:
             os.close(self._fd)
             self._fd = -1
             self._map = self._array = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """How full a disk is; what only its owner may use counts as neither used nor free."""
+
+    used_bytes: int
+    free_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.used_bytes + self.free_bytes
+
+    @property
+    def used_ratio(self) -> float:
+        return self.used_bytes / self.size_bytes if self.size_bytes else 0.0
 
 
 class FolderLock:
@@ -234,7 +292,13 @@ class SharedLock:
 
 
 class Files:
-    """The file system as the store sees it."""
+    """The file system as the store sees it.
+
+    Attributes:
+        spend: set by a store that keeps disk space back, for all who write with these files.
+    """
+
+    spend: Spend | None = None
 
     def create(self, path: Path, size_bytes: int) -> File:
         """A new file of `size_bytes` zeros, known to its folder after a power cut.
@@ -246,10 +310,10 @@ class Files:
         return self.open(path, writable=True)
 
     def open(self, path: Path, *, writable: bool = False) -> File:
-        return File(path, writable=writable)
+        return File(path, writable=writable, spend=self.spend)
 
     def read(self, path: Path) -> bytes:
-        with open(path, "rb") as file:
+        with full_disk_is_unavailable(path), open(path, "rb") as file:
             return file.read()
 
     def replace(self, path: Path, chunks: Iterable[Bytes]) -> None:
@@ -291,7 +355,9 @@ class Files:
 
     def new(self, path: Path) -> File:
         """An empty file; what was there before is gone."""
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        with full_disk_is_unavailable(path):
+            os.close(_with_room(partial(os.open, path, flags, 0o644), self.spend))
         return self.open(path, writable=True)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -321,10 +387,11 @@ class Files:
             self.sync_folder(path.parent)
 
     def make_one_folder(self, path: Path) -> None:
-        os.mkdir(path)
+        _with_room(partial(os.mkdir, path), self.spend)
 
     def sync_folder(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with full_disk_is_unavailable(path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
@@ -333,7 +400,8 @@ class Files:
     def names(self, path: Path) -> list[str]:
         """The folder's entries in order, without temporaries; empty if there is no such folder."""
         try:
-            entries = os.listdir(path)
+            with full_disk_is_unavailable(path):
+                entries = os.listdir(path)
         except FileNotFoundError:
             return []
         return sorted(name for name in entries if not name.endswith(TEMPORARY_SUFFIX))
@@ -360,10 +428,10 @@ class Files:
         """The disk space that a file takes, holes not counted."""
         return os.stat(path).st_blocks * 512
 
-    def disk_used_ratio(self, path: Path) -> float:
-        """How full the disk under `path` is, 0 to 1."""
+    def disk(self, path: Path) -> Disk:
+        """The disk under `path`."""
         usage = shutil.disk_usage(path)
-        return usage.used / usage.total if usage.total else 0.0
+        return Disk(used_bytes=usage.used, free_bytes=usage.free)
 
     def lock(self, path: Path) -> FolderLock:
         return FolderLock(path)

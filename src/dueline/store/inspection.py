@@ -152,7 +152,7 @@ def _segment_entries(file: File, base: int, start: int, patience: Patience) -> I
         yield Entry(kind=DAMAGE, position=base, size=0, reason="an empty file: expected a segment")
         return
     view = file.view().data
-    walk = Walk(view=view, base=base, data_end=file.data_end(0))
+    walk = Walk(file=file, view=view, base=base, data_end=file.data_end(0))
     at = 0
     if start > base:
         at = walk.find(start - base)
@@ -163,7 +163,7 @@ def _segment_entries(file: File, base: int, start: int, patience: Patience) -> I
         if entry is None:
             return
         if entry.is_tail and patience():
-            walk = Walk(view=view, base=base, data_end=file.data_end(0))
+            walk = Walk(file=file, view=view, base=base, data_end=file.data_end(0))
             continue
         yield entry
         at += entry.size

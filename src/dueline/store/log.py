@@ -178,8 +178,11 @@ class Log(LogReader):
             done = stop
         return positions, end
 
-    def reserve(self, end: int) -> None:
+    def reserve(self, end: int, *, may_spend: bool = False) -> None:
         """Make sure that everything up to `end` has disk space.
+
+        Args:
+            may_spend: take it from what the store keeps back, if there is no other.
 
         Raises:
             Unavailable: the disk is full; what was written before is whole.
@@ -192,10 +195,16 @@ class Log(LogReader):
             allocated = self._allocated.get(base, max(self.end - base, 0))
             needed = min(end - base + BLANK_SIZE, self.segment_size_bytes)
             if needed > allocated:
-                goal = min(-(-needed // _ALLOCATE_BYTES) * _ALLOCATE_BYTES, self.segment_size_bytes)
-                self.segment(base).allocate(allocated, goal)
+                goal = self._goal(allocated, needed)
+                self.segment(base).allocate(allocated, goal, may_spend=may_spend)
                 self._allocated[base] = goal
             base += self.segment_size_bytes
+
+    def _goal(self, allocated: int, needed: int) -> int:
+        """Up to where to reserve: many records ahead, or just enough where space is scarce."""
+        goal = min(-(-needed // _ALLOCATE_BYTES) * _ALLOCATE_BYTES, self.segment_size_bytes)
+        is_scarce = self._files.disk(self.folder).free_bytes < 2 * (goal - allocated)
+        return needed if is_scarce else goal
 
     def append(self, positions: Positions, sizes: npt.NDArray[np.int64], data: Bytes) -> None:
         """Write records that `place` placed; `data` is their bytes one after the other.

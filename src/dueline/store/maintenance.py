@@ -3,8 +3,8 @@
 `checkpoint` seals what is in memory, syncs everything derived and then says so in one small file.
 It holds the locks only while it sets things aside. `retain` deletes what nobody needs:
 
-    commit log   segments in which everything has been visible for `retention_ms`, and the oldest
-                 one while the disk is too full
+    commit log   segments in which everything has been visible for `retention_ms`; with
+                 `delete_early` also the oldest one while the disk is too full
     delay log    segments in which everything is done; a segment kept alive by a few long delays is
                  rewritten with gaps, its survivors at their old positions (so ids and origins hold)
 
@@ -14,6 +14,7 @@ Only segments before the last checkpoint are touched: recovery reads the rest.
 from __future__ import annotations
 
 import contextlib
+import logging
 import struct
 import threading
 from collections.abc import Iterator
@@ -36,6 +37,8 @@ from dueline.store.states import States
 __all__ = ["Maintainer", "Retained", "checkpoint_path", "states_path"]
 
 _BLOCK: Final = 4096
+
+_log = logging.getLogger(__name__)
 
 
 def checkpoint_path(root: Path) -> Path:
@@ -121,7 +124,9 @@ class Maintainer:
             core.timeline.end_seal(path)
             core.commit_keys.end_seal(commit_keys)
             core.delay_keys.end_seal(delay_keys)
-        self._merge(states)
+        if not core.room.is_short:
+            with contextlib.suppress(Unavailable):  # merged when there is room again
+                self._merge(states)
         self._save(draft, states)
 
     def _draft(self) -> Checkpoint:
@@ -245,10 +250,9 @@ class Maintainer:
             for base in core.commit.bases
             if base + core.commit.segment_size_bytes <= self._last.commit_position
         ]
-        full = core.files.disk_used_ratio(core.path) > core.options.disk_used_ratio_max
         for number, base in enumerate(bases):
             visible_ms = self._last.commit_segments.get(str(base), 1 << 62)
-            if visible_ms > limit and not (full and number == 0):
+            if visible_ms > limit and not (number == 0 and self._deletes_early(base)):
                 break
             keep_from = base + core.commit.segment_size_bytes
         if keep_from == core.commit.start:
@@ -259,6 +263,21 @@ class Maintainer:
                 queue.trim(core.commit.start)
             self._unused += core.commit_keys.drop_before(core.commit.start)
         return len(dropped)
+
+    def _deletes_early(self, base: int) -> bool:
+        """Does the oldest segment go before its time, because the operator chose that?"""
+        core = self._core
+        ratio = core.files.disk(core.path).used_ratio
+        if not core.options.delete_early or ratio <= core.options.disk_used_ratio_max:
+            return False
+        _log.warning(
+            "the disk is %.1f %% full, more than %.1f %% (store.disk_used_ratio_max): the oldest "
+            "messages, in %s, are deleted before their time, read or not (store.delete_early)",
+            100 * ratio,
+            100 * core.options.disk_used_ratio_max,
+            core.commit.path_of(base),
+        )
+        return True
 
     def _visible_segments(self, commit_position: int) -> dict[str, int]:
         """Segments in which everything is visible, each with a time by which it was.

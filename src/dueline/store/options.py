@@ -10,6 +10,7 @@ from dueline.schedule import DEFAULT_LEVELS, DELAY_MAX_MS_DEFAULT, DelayLevels
 from dueline.store.consume_queue import FILE_UNITS_DEFAULT
 from dueline.store.draft import Rules
 from dueline.store.log import SEGMENT_SIZE_BYTES_DEFAULT, SEGMENT_SIZE_BYTES_MAX
+from dueline.store.room import RoomOptions
 from dueline.store.timeline import OPEN_UNITS_MAX_DEFAULT
 
 __all__ = ["StoreOptions"]
@@ -22,6 +23,7 @@ _LEAST = {
     "open_units_max": 1,
     "window_size_bytes_max": 1,
     "retention_ms": 0,
+    "reserve_size_bytes": 0,
 }
 
 
@@ -45,6 +47,8 @@ class StoreOptions:
     window_size_bytes_max: int = 256 << 20
     retention_ms: int = 72 * 3_600_000
     disk_used_ratio_max: float = 0.90
+    delete_early: bool = False
+    reserve_size_bytes: int = 0
     compact_live_ratio: float = 0.10
     host: str = "127.0.0.1"
     port: int = 10911
@@ -73,6 +77,14 @@ class StoreOptions:
                 raise _bad(name, "0 to 1", getattr(self, name))
         DelayLevels.parse(self.levels)
         pack_host(self.host, self.port)
+
+    @property
+    def room(self) -> RoomOptions:
+        return RoomOptions(
+            reserve_size_bytes=self.reserve_size_bytes,
+            used_ratio_max=self.disk_used_ratio_max,
+            is_deleting=self.delete_early,
+        )
 
     @property
     def rules(self) -> Rules:

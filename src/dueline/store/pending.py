@@ -260,7 +260,7 @@ class Pending:
         tombstone = Control(kind=control.CANCEL, numbers=seqs)
         sizes = np.array([control.encoded_size(len(seqs))], dtype=np.int64)
         positions, end = core.delay.place(sizes)
-        core.reserve(core.delay, end)
+        core.reserve(core.delay, end, may_spend=True)
         data = control.encode(tombstone, position=int(positions[0]), store_ms=core.clock.now_ms())
         core.append(core.delay, positions, sizes, data)
         with core.lock:

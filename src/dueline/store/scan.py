@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from dueline.errors import CorruptRecord, NotFound
 from dueline.store import record as records
+from dueline.store.files import File
 from dueline.store.kernels import Int32s, Int64s
 from dueline.store.log import LogReader
 from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC, RECORD_SIZE_MIN
@@ -79,7 +80,7 @@ def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
             )
             continue
         at = max(start - base, 0)
-        walk = Walk(view=view, base=base, data_end=file.data_end(at))
+        walk = Walk(file=file, view=view, base=base, data_end=file.data_end(at))
         stop = walk.run(at, positions, sizes, damage)
         rest = len(bytes(view[stop : walk.data_end]).rstrip(b"\0"))
         if rest:
@@ -101,6 +102,7 @@ def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
 class Walk:
     """One segment: its bytes, the position of the first, and where its written part ends."""
 
+    file: File
     view: memoryview
     base: int
     data_end: int
@@ -143,13 +145,19 @@ class Walk:
         return at if at + 8 > self.data_end or not any(view[at : at + 8]) else limit
 
     def _is_empty(self, start: int, end: int) -> bool:
-        """Only zeros? A gap whose size is damaged may lead over sound records."""
-        return not np.frombuffer(self.view[start:end], dtype=np.uint8).any()
+        """Only zeros? A gap whose size is damaged may lead over sound records.
+
+        Read and not looked at in the map: most of a gap has no space on disk.
+        """
+        return not any(
+            self.file.read_at(at, min(_BLOCK, end - at)).strip(b"\0")
+            for at in range(start, end, _BLOCK)
+        )
 
     def _resync(self, at: int, previous: int) -> tuple[int, str]:
         """Where the next sound record is after bytes that are none; -1 if none follows."""
         search = at
-        if previous >= 0 and not _is_sound(self.view, self.base, previous):
+        if previous >= 0 and not self._is_sound(previous):
             # The record before led here with a size that may be wrong: look behind its beginning.
             search = previous + 8
         found = self.find(search)
@@ -158,15 +166,18 @@ class Walk:
         zeros = found >= 0 and not any(self.view[at:found])
         return found, "zeros before a sound record" if zeros else "bytes that are no record"
 
+    def _is_sound(self, at: int) -> bool:
+        return _is_sound(self.view[: self.data_end], self.base, at)
+
     def find(self, start: int) -> int:
         """Where the first sound record from `start` on is; -1 if there is none."""
         at = start
         while at < self.data_end:
-            block = bytes(self.view[at : at + _BLOCK + 3])
+            block = bytes(self.view[at : min(at + _BLOCK + 3, self.data_end)])
             found = block.find(_MAGIC_BYTES)
             while found >= 0:
                 candidate = at + found - 4
-                if candidate >= start and _is_sound(self.view, self.base, candidate):
+                if candidate >= start and self._is_sound(candidate):
                     return candidate
                 found = block.find(_MAGIC_BYTES, found + 1)
             at += _BLOCK
@@ -215,7 +226,8 @@ def _hidden(reader: LogReader, start: int, end: int) -> Iterator[tuple[int, int]
     """Sound records behind the beginning of a damaged one, whose size may be wrong and hide them:
     the walk does not notice if that size happens to lead to the beginning of another record."""
     base = reader.base_of(start)
-    walk = Walk(view=reader.segment(base).view().data, base=base, data_end=end - base)
+    file = reader.segment(base)
+    walk = Walk(file=file, view=file.view().data, base=base, data_end=end - base)
     at = walk.find(start - base + 8)
     while 0 <= at < end - base:
         size = int.from_bytes(walk.view[at : at + 4], "big")

@@ -40,7 +40,7 @@ def append(core: Core, log: Log, positions: list[int], sizes: Sequence[int], dat
     """Write placed records and, if the store is sync, wait for the disk.
 
     Raises:
-        StoreClosed: the write failed; the store is closed from now on.
+        StoreFailed: the write failed; the store is closed from now on.
     """
     if positions[-1] + sizes[-1] - positions[0] == len(data):
         # Nothing between them, hence one segment: a segment ends with room for a blank.

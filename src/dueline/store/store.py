@@ -90,6 +90,7 @@ class Store:
         core = None
         try:
             core = Core(root, options, clock=clock or Clock(), files=files)
+            core.room.open()
             _check_segments(core)
             report, start = recovery.recover(core)
             store = cls(core, lock, report)
@@ -366,6 +367,10 @@ class Store:
     def checkpoint(self) -> None:
         """Make everything derived durable now."""
         self._maintainer.checkpoint()
+
+    def look_at_disk(self) -> None:
+        """Notice that the disk is full, or that there is room again."""
+        self._core.room.look()
 
     def retain(self) -> Retained:
         """Delete old segments and compact sparse ones."""

@@ -4,11 +4,14 @@
     put_all    a list at once; each message is answered on its own
     put_many   an Arrow table, all or nothing
 
-A message is answered when it is on disk (`flush = sync`). A refused message changes nothing.
+A message is answered when it is on disk (`flush = sync`). A refused message changes nothing: all
+that can be refused is refused before the first byte is written. If a write fails all the same, its
+messages are answered with `StoreFailed`, and those that were written before it as accepted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +28,7 @@ from dueline.store.control import Control
 from dueline.store.core import Core
 from dueline.store.draft import Draft, encode_all, prepare
 from dueline.store.kernels import Int64s
+from dueline.store.log import Log
 from dueline.store.record import MARK_DELAYED, MARK_GROUP
 from dueline.store.run import Units
 
@@ -146,7 +150,7 @@ class Putter:
         """Accept messages together; a refused one is answered with its error.
 
         Raises:
-            StoreClosed: nothing can be written; what became of the messages is not known.
+            StoreClosed: nothing can be written; none of the messages was.
         """
         core = self._core
         core.check_open()
@@ -167,51 +171,68 @@ class Putter:
                 continue
             (delayed if is_delayed else ordinary).append(draft)
             (delayed_numbers if is_delayed else ordinary_numbers).append(number)
-        for drafts, numbers, write in (
-            (ordinary, ordinary_numbers, self._put_ordinary),
-            (delayed, delayed_numbers, self._put_delayed),
-        ):
-            if not drafts:
-                continue
-            results: Sequence[PutResult | BrokerError]
-            try:
-                results = write(drafts)
-            except BrokerError as error:
-                if core.is_failed:
-                    raise
-                results = [error] * len(drafts)
-            for number, result in zip(numbers, results, strict=True):
-                answers[number] = result
+        results = self._put_drafts(ordinary, delayed)
+        for number, result in zip(ordinary_numbers + delayed_numbers, results, strict=True):
+            answers[number] = result
         return answers
 
+    def _put_drafts(
+        self, ordinary: list[Draft], delayed: list[Draft]
+    ) -> list[PutResult | BrokerError]:
+        """Write both kinds, each to its log, or refuse all of them: a batch may hold both."""
+        core = self._core
+        results: list[PutResult | BrokerError] = []
+        with (
+            core.commit_lock if ordinary else contextlib.nullcontext(),
+            core.delay_lock if delayed else contextlib.nullcontext(),
+        ):
+            core.check_open()
+            try:
+                core.room.check_send()
+                if ordinary and delayed:
+                    core.reserve(core.delay, self._end_of(core.delay, delayed))
+                for drafts, write in (
+                    (ordinary, self._put_ordinary),
+                    (delayed, self._put_delayed),
+                ):
+                    if drafts:
+                        results += write(drafts)
+            except BrokerError as error:
+                results += [error] * (len(ordinary) + len(delayed) - len(results))
+        return results
+
+    def _end_of(self, log: Log, drafts: list[Draft]) -> int:
+        """Where a log would end with these messages."""
+        host = self._core.store_host
+        return singles.place(log, [draft.size_bytes(host) for draft in drafts])[1]
+
     def _put_ordinary(self, drafts: list[Draft]) -> list[PutResult]:
+        """Append to the commit log; the caller holds its lock."""
         core = self._core
         host = core.store_host
         sizes = [draft.size_bytes(host) for draft in drafts]
-        with core.commit_lock:
-            core.check_open()
-            places, end = singles.place(core.commit, sizes)
-            core.reserve(core.commit, end)
-            with core.lock:
-                store_ms = core.clock.now_ms()
-                core.open_gate(store_ms)
-                rows = singles.queue_rows(core, drafts)
-                offsets = singles.take_offsets(core, rows, len(drafts))
-                core.in_flight_ms = store_ms
-            try:
-                data = encode_all(
-                    drafts,
-                    positions=places,
-                    queue_offsets=offsets,
-                    marks=[draft.message.prepared_position for draft in drafts],
-                    store_ms=store_ms,
-                    store_host=host,
-                )
-                singles.append(core, core.commit, places, sizes, data)
-                with core.lock, core.closing_on_failure():
-                    singles.index(core, rows, drafts, places, sizes)
-            finally:
-                core.in_flight_ms = None
+        places, end = singles.place(core.commit, sizes)
+        core.reserve(core.commit, end)
+        with core.lock:
+            store_ms = core.clock.now_ms()
+            core.open_gate(store_ms)
+            rows = singles.queue_rows(core, drafts)
+            offsets = singles.take_offsets(core, rows, len(drafts))
+            core.in_flight_ms = store_ms
+        try:
+            data = encode_all(
+                drafts,
+                positions=places,
+                queue_offsets=offsets,
+                marks=[draft.message.prepared_position for draft in drafts],
+                store_ms=store_ms,
+                store_host=host,
+            )
+            singles.append(core, core.commit, places, sizes, data)
+            with core.lock, core.closing_on_failure():
+                singles.index(core, rows, drafts, places, sizes)
+        finally:
+            core.in_flight_ms = None
         return [
             PutResult(draft.topic, draft.queue_id, offset, place, store_ms, host, draft.unique_id)
             for draft, place, offset in zip(drafts, places, offsets, strict=True)
@@ -220,32 +241,34 @@ class Putter:
     def _put_delayed(
         self, drafts: list[Draft], *, replaced: Int64s | None = None
     ) -> list[PutResult]:
-        """Append to the delay log; with `replaced`, as one group that cancels those numbers."""
+        """Append to the delay log; with `replaced`, as one group that cancels those numbers.
+
+        The caller holds the log's lock.
+        """
         core = self._core
         host = core.store_host
         sizes = [draft.size_bytes(host) for draft in drafts]
         flags = MARK_DELAYED if replaced is None else MARK_DELAYED | MARK_GROUP
         count = len(drafts)
-        with core.delay_lock:
-            core.check_open()
-            all_sizes = sizes if replaced is None else [*sizes, control.encoded_size(len(replaced))]
-            places, end = singles.place(core.delay, all_sizes)
-            core.reserve(core.delay, end)
-            store_ms = core.clock.now_ms()
-            first_seq = core.next_seq
-            offsets = [self._next_delay_offset(draft) for draft in drafts]
-            data = encode_all(
-                drafts,
-                positions=places,
-                queue_offsets=offsets,
-                marks=[flags | seq for seq in range(first_seq, first_seq + count)],
-                store_ms=store_ms,
-                store_host=host,
-            )
-            if replaced is not None:
-                last = Control(kind=control.END, start=places[0], count=count, numbers=replaced)
-                data += control.encode(last, position=places[-1], store_ms=store_ms)
-            singles.append(core, core.delay, places, all_sizes, data)
+        all_sizes = sizes if replaced is None else [*sizes, control.encoded_size(len(replaced))]
+        places, end = singles.place(core.delay, all_sizes)
+        core.reserve(core.delay, end)
+        store_ms = core.clock.now_ms()
+        first_seq = core.next_seq
+        offsets = [self._next_delay_offset(draft) for draft in drafts]
+        data = encode_all(
+            drafts,
+            positions=places,
+            queue_offsets=offsets,
+            marks=[flags | seq for seq in range(first_seq, first_seq + count)],
+            store_ms=store_ms,
+            store_host=host,
+        )
+        if replaced is not None:
+            last = Control(kind=control.END, start=places[0], count=count, numbers=replaced)
+            data += control.encode(last, position=places[-1], store_ms=store_ms)
+        singles.append(core, core.delay, places, all_sizes, data)
+        with core.closing_on_failure():
             core.next_seq += count
             dues = [self._due_ms(draft, store_ms) for draft in drafts]
             self._index_delayed(drafts, dues, places[:count], sizes, first_seq)
@@ -336,6 +359,7 @@ class Putter:
             )
         with core.delay_lock:
             core.check_open()
+            core.room.check_send()
             sizes = np.concatenate([part.sizes for part in parts])
             core.check_size(int(sizes.max()), is_delayed=True)
             positions, end = core.delay.place(np.append(sizes, control.encoded_size(0)))
@@ -353,7 +377,7 @@ class Putter:
                     core.delay.sync()
             core.next_seq += count
             positions = positions[:-1]
-            with core.lock:
+            with core.lock, core.closing_on_failure():
                 core.note_segments(positions, first_seq)
                 units = self._units(parts, positions, sizes, due_ms, first_seq)
                 core.timeline.add(units, end=first_seq + count, position_end=core.delay.end)
@@ -416,7 +440,10 @@ class Putter:
 
     def replace(self, drafts: list[Draft], replaced: Int64s) -> list[PutResult]:
         """Append delayed messages in place of earlier ones, as one group."""
-        return self._put_delayed(drafts, replaced=replaced)
+        with self._core.delay_lock:
+            self._core.check_open()
+            self._core.room.check_send()
+            return self._put_delayed(drafts, replaced=replaced)
 
 
 def _cut(parts: Sequence[bulk.Bulk], positions: Int64s) -> Iterator[tuple[bulk.Bulk, Int64s]]:

@@ -17,7 +17,7 @@ from tests.unit.server.local import (
 )
 
 from dueline.clock import Clock
-from dueline.errors import StoreClosed, Unavailable
+from dueline.errors import StoreClosed, StoreFailed, Unavailable
 from dueline.flight.control import Acknowledge, ControlClient, Positions, StartPositions
 from dueline.server.broker import Broker
 from dueline.store import Files, StoreOptions
@@ -140,14 +140,14 @@ def test_a_failed_write_is_reported_and_the_next_start_has_what_was_acknowledged
     with ControlClient(broker.address) as client:
         send(client, outgoing("kept"))
         files.is_broken = True
-        with pytest.raises(StoreClosed, match="closed by a failed write"):
+        with pytest.raises(StoreFailed, match="closed by a failed write"):
             send(client, outgoing("lost"))
         with pytest.raises(StoreClosed):
             send(client, outgoing("refused"))
     files.is_broken = False
     broker.stop()
 
-    assert [type(failure) for failure in failures] == [StoreClosed]
+    assert [type(failure) for failure in failures] == [StoreFailed]
     with running(config) as broker, ControlClient(broker.address) as client:
         assert pull_bodies(client)[0] == "kept"
         assert "refused" not in pull_bodies(client)

@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -229,13 +228,13 @@ def test_a_log_that_cannot_be_written_does_not_stop_the_child(
     supervise: Supervise, tmp_path: Path
 ) -> None:
     (tmp_path / "child.log").mkdir()
-    watched = supervise(UNTIL_TOLD)
-    pid = watched.wait_for_pid()
-    wait_until(
-        lambda: "pipeline log" not in [thread.name for thread in threading.enumerate()],
-        "the log to be given up",
-    )
+    talkative = "for _ in range(10_000): print('x' * 100, flush=True)"
+    marker = tmp_path / "has said all"
 
+    watched = supervise(f"{talkative}\nopen({str(marker)!r}, 'w').close()\n{UNTIL_TOLD}")
+
+    pid = watched.wait_for_pid()
+    wait_until(marker.exists, "more output than a pipe holds")
     assert is_alive(pid)
     watched.supervisor.stop()
     assert not is_alive(pid)

@@ -4,6 +4,7 @@ import pytest
 from tests.unit.server.local import wait_until
 
 from dueline.clock import Clock
+from dueline.errors import Unavailable
 from dueline.server.ticker import SLEEP_S_MAX, GateTicker
 
 
@@ -126,3 +127,28 @@ def test_a_failing_gate_is_reported() -> None:
     ticker.stop()
 
     assert str(failures[0]) == "broken"
+
+
+class FullGate(Gate):
+    """A gate that has no room for what it should show."""
+
+    is_full = True
+
+    def open_gate(self) -> int:
+        if self.is_full:
+            raise Unavailable("disk full")
+        return super().open_gate()
+
+
+def test_a_gate_without_disk_space_is_tried_again_and_ends_nothing() -> None:
+    gate = FullGate(900)
+    failures: list[BaseException] = []
+    ticker = GateTicker(gate, gate.clock, on_failure=failures.append)
+    ticker.start()
+    wait_until(lambda: gate.look_count > 3, "some tries")
+
+    gate.is_full = False
+
+    wait_until(lambda: gate.opened, "an open gate")
+    ticker.stop()
+    assert failures == []

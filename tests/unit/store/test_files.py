@@ -178,7 +178,10 @@ def test_removing_what_is_not_there_is_no_error(files: Files, tmp_path: Path) ->
 
 
 def test_disk_use_is_a_ratio(files: Files, tmp_path: Path) -> None:
-    assert 0 <= files.disk_used_ratio(tmp_path) <= 1
+    disk = files.disk(tmp_path)
+
+    assert 0 <= disk.used_ratio <= 1
+    assert disk.used_bytes + disk.free_bytes == disk.size_bytes > 0
 
 
 def test_lock_file_names_its_owner(files: Files, tmp_path: Path) -> None:

@@ -99,8 +99,11 @@ def test_segment_being_written_is_kept(store: Store, wall: Wall) -> None:
     store.close()
 
 
-def test_full_disk_costs_the_oldest_segment(tmp_path: Path, wall: Wall) -> None:
-    with open_store(tmp_path, wall, replace(OPTIONS, disk_used_ratio_max=0.0)) as store:
+def test_full_disk_costs_the_oldest_segment_if_the_operator_says_so(
+    tmp_path: Path, wall: Wall
+) -> None:
+    options = replace(OPTIONS, disk_used_ratio_max=0.0, delete_early=True)
+    with open_store(tmp_path, wall, options) as store:
         fill(store, 0, 60)
         store.checkpoint()
         before = segments(store, "commitlog")

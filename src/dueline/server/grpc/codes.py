@@ -3,6 +3,9 @@
 Errors of a request travel in the `Status` of its answer; the call itself succeeds. A protocol rule
 that a request breaks is a `Refused` with its code; every other error that Dueline raises on purpose
 is looked up in `_TABLE`, from the most special class to the most general.
+
+TOO_MANY_REQUESTS is a refusal: nothing of the request is in the store. What may be there or not
+(`OutcomeUnknown`) is an INTERNAL_SERVER_ERROR; clients send again after both.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from dueline.errors import (
     InvalidRequest,
     LimitExceeded,
     NotFound,
+    OutcomeUnknown,
     StoreError,
     Unavailable,
 )
@@ -95,6 +99,7 @@ _TABLE: Final[tuple[tuple[type[BaseException], Code], ...]] = (
     (InvalidRequest, Code.BAD_REQUEST),
     (LimitExceeded, Code.TOO_MANY_REQUESTS),
     (Unavailable, Code.TOO_MANY_REQUESTS),
+    (OutcomeUnknown, Code.INTERNAL_SERVER_ERROR),
     (StoreError, Code.INTERNAL_SERVER_ERROR),
     (BrokerError, Code.INTERNAL_SERVER_ERROR),
 )

@@ -3,6 +3,9 @@
 RocketMQ's clients act on the code: a producer sends again after 1, 14, 16 and 17 (5.x also after
 2), and gives up after any other; a consumer waits three seconds after an unknown one. The remark is
 for people.
+
+2 and 14 are refusals: the message is not in the store. What may be there and may not be
+(`OutcomeUnknown`) is answered with 1, after which producers send again, perhaps a second time.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dueline.errors import (
     InvalidRequest,
     LimitExceeded,
     NotFound,
+    OutcomeUnknown,
     StoreClosed,
     StoreError,
     Unavailable,
@@ -56,6 +60,7 @@ _BY_CLASS: Final[tuple[tuple[type[BrokerError], ResponseCode], ...]] = (
     (LimitExceeded, ResponseCode.SYSTEM_BUSY),
     (NotFound, ResponseCode.SYSTEM_ERROR),
     (Unavailable, ResponseCode.SERVICE_NOT_AVAILABLE),
+    (OutcomeUnknown, ResponseCode.SYSTEM_ERROR),
     (StoreClosed, ResponseCode.SERVICE_NOT_AVAILABLE),
     (StoreError, ResponseCode.SYSTEM_ERROR),
     (BrokerError, ResponseCode.SYSTEM_ERROR),

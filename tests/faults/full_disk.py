@@ -1,0 +1,199 @@
+"""Clients of a broker whose disk is full now and then, and what they were told and saw.
+
+The history knows nothing of the store: it holds each send's answer against what a reader found.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.remoting.peer import Peer, records_of
+
+from dueline.clock import system_time_ms
+from dueline.errors import BrokerError
+from dueline.flight import protocol
+from dueline.flight.client import FlightClient
+from dueline.store.restore import deliveries
+from dueline.store.schema import DELIVERY_SCHEMA
+from dueline.wire.codes import ResponseCode
+
+TOPIC = "full"
+QUEUE_COUNT = 4
+AT_ONCE = 16
+"""Sends under way on one connection: they share groups, which are refused or not together."""
+
+REFUSALS = (ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.SYSTEM_BUSY)
+"""Codes that say: it is not there."""
+
+FAR_MS = 3_600_000
+_PAUSE_S = 0.002
+
+
+@dataclass(slots=True)
+class History:
+    """What clients were told and saw; several threads add to it."""
+
+    due_ms: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    far: dict[str, str] = field(default_factory=dict)
+    cancelled: set[str] = field(default_factory=set)
+    seen: list[tuple[str, int, int]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def missing(self) -> set[str]:
+        with self.lock:
+            return self.due_ms.keys() - {name for name, _, _ in self.seen}
+
+    def check(self) -> None:
+        copies = Counter(name for name, _, _ in self.seen)
+        assert not self.missing(), f"lost: {sorted(self.missing())[:10]}"
+        twice = [name for name, count in copies.items() if count > 1]
+        assert not twice, f"twice: {twice[:10]}"
+        delivered = [(name, self.refused[name]) for name in copies if name in self.refused]
+        assert not delivered, f"{len(delivered)} refused and delivered: {delivered[:5]}"
+        assert not self.cancelled & copies.keys(), "cancelled and delivered"
+        early = [name for name, _, came_ms in self.seen if came_ms < self.due_ms.get(name, 0)]
+        assert not early, f"early: {early[:10]}"
+
+
+class Clients:
+    """A producer, a reader and a pipeline without Spark, in threads that go on whatever happens."""
+
+    def __init__(self, history: History, seed: str) -> None:
+        self.history = history
+        self.remoting = ""
+        self.flight = ""
+        self._random = random.Random(seed)
+        self._number = 0
+        self._stopping = threading.Event()
+        self._quiet = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._again, args=(work,), daemon=True)
+            for work in (self._produce, self._read, self._carry)
+        ]
+        self._offsets = dict.fromkeys(range(QUEUE_COUNT), 0)
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def send_no_more(self) -> None:
+        self._quiet.set()
+        self._threads[0].join()
+
+    def stop(self) -> None:
+        self._quiet.set()
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _again(self, work: object) -> None:
+        """Begin anew after a lost connection: the broker is being started again."""
+        assert callable(work)
+        while not self._stopping.is_set() and not (work == self._produce and self._quiet.is_set()):
+            try:
+                work()
+            except (OSError, BrokerError, ConnectionError):
+                self._stopping.wait(10 * _PAUSE_S)
+
+    # The producer
+
+    def _produce(self) -> None:
+        with Peer(self.remoting, timeout_seconds=20.0) as peer:
+            while not self._quiet.wait(_PAUSE_S):
+                names = [f"m{self._number + row}" for row in range(AT_ONCE)]
+                self._number += AT_ONCE
+                with self.history.lock:
+                    self.history.unknown |= set(names)
+                self._answers(peer, [(name, self._post(peer, name)) for name in names])
+
+    def _post(self, peer: Peer, name: str) -> int:
+        kind = self._random.choice(("now", "now", "soon", "soon", "soon", "far"))
+        properties = {"UNIQ_KEY": name}
+        if kind == "soon":
+            properties["TIMER_DELAY_MS"] = str(self._random.randrange(100, 1_500))
+        if kind == "far":
+            properties["TIMER_DELAY_MS"] = str(FAR_MS)
+        ext = peer.send_ext(
+            TOPIC, queue_id=self._random.randrange(QUEUE_COUNT), properties=properties
+        )
+        return peer.send(310, ext, name.encode() + b" " + bytes(self._random.randrange(4_000)))
+
+    def _answers(self, peer: Peer, posted: list[tuple[str, int]]) -> None:
+        for name, opaque in posted:
+            answer = peer.wait_answer(opaque)
+            with self.history.lock:
+                if answer.code == 0:
+                    self._accepted(name, answer.ext)
+                elif answer.code in REFUSALS:
+                    self.history.refused[name] = answer.remark or ""
+                    self.history.unknown.discard(name)
+
+    def _accepted(self, name: str, ext: object) -> None:
+        assert isinstance(ext, dict)
+        self.history.unknown.discard(name)
+        handle = str(ext.get("recallHandle", ""))
+        due_ms = due_of(handle) if handle else 0
+        if due_ms > system_time_ms() + FAR_MS // 2:
+            self.history.far[name] = handle
+        else:
+            self.history.due_ms[name] = due_ms
+
+    # The reader
+
+    def _read(self) -> None:
+        with Peer(self.remoting, timeout_seconds=20.0) as peer:
+            while not self._stopping.wait(_PAUSE_S):
+                for queue_id in range(QUEUE_COUNT):
+                    self._pull(peer, queue_id)
+
+    def _pull(self, peer: Peer, queue_id: int) -> None:
+        answer = peer.pull(TOPIC, self._offsets[queue_id], queue_id=queue_id)
+        if answer.code != 0:
+            return
+        came_ms = system_time_ms()
+        self._offsets[queue_id] = int(answer.ext["nextBeginOffset"])
+        with self.history.lock:
+            for record in records_of(answer):
+                name = record.body.partition(b" ")[0].decode()
+                self.history.seen.append((name, queue_id, came_ms))
+
+    # The pipeline
+
+    def _carry(self) -> None:
+        run, batch = f"run{self._random.random()}", 0
+        with FlightClient(self.flight) as client:
+            while not self._stopping.is_set():
+                batch += 1
+                carry(client, run, batch)
+
+
+def due_of(handle: str) -> int:
+    """When the message behind a handle is due."""
+    return int(base64.urlsafe_b64decode(handle).split(b" ")[3])
+
+
+def carry(client: FlightClient, run: str, batch: int) -> None:
+    """One window from the delay log to the gate, as the sink and the source do it."""
+    ask = protocol.NextWindow(ahead_ms=500, lead_ms=500, row_count_max=500, wait_ms=50)
+    end = client.call(ask, protocol.WindowEnd).end
+    if end is None:
+        return
+    plan = client.call(
+        protocol.PlanWindow(end=end, slice_count_max=1, slice_row_count_min=1), protocol.WindowPlan
+    )
+    for index in range(len(plan.slices)):
+        part = protocol.ReadSlice(
+            plan=plan.plan, index=index, run=run, batch=batch, is_mapped=False
+        )
+        rows = [deliveries(rows) for rows in client.read(protocol.Ticket(slice=part))]
+        client.stage(f"{run}-{batch}", DELIVERY_SCHEMA, rows)
+    commit = protocol.CommitWindow(
+        run=run, batch=batch, tokens=(f"{run}-{batch}",), is_transformed=False
+    )
+    client.call(commit, protocol.Committed)
