@@ -54,6 +54,7 @@ class StoreDriver(RuleBasedStateMachine):
         self.seen: dict[Queue, list[Shown]] = {}
         self.starts: dict[Queue, int] = {}
         self.has_forgotten = False
+        self.has_lost = False  # derived files, by a crash
         self.store = self.open_store()
 
     def open_store(self) -> Store:
