@@ -155,3 +155,68 @@ def test_promises_survive_a_clock_that_jumps_about(run: int, fast_path: Path) ->
 
     driver.model.check_all_delivered(driver.store)
     driver.close()
+
+
+EIGHT_HOURS_MS = 8 * 3_600_000
+
+
+def reopened(driver: Driver, files: FaultyFiles, *, is_killed: bool) -> None:
+    """Stop, set the clock right, start."""
+    if is_killed:
+        files.restart()
+    else:
+        driver.close()
+    driver.clock.wall_ms -= EIGHT_HOURS_MS
+    driver.open()
+    driver.model.settle(driver.store)
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize("is_used", [False, True], ids=["idle", "checkpointed"])
+def test_having_run_with_a_fast_clock_leaves_nothing_behind(
+    is_used: bool, is_killed: bool, fast_path: Path
+) -> None:
+    files = FaultyFiles()
+    driver = Driver(fast_path / "store", files)
+    driver.open()
+    driver.put("before")
+    driver.put("later", delay_ms=100 * 3_600_000)
+    driver.clock.wall_ms += EIGHT_HOURS_MS
+    driver.reopen()
+    if is_used:
+        driver.open_gate()
+        driver.store.checkpoint()
+        driver.cancel("later")
+        driver.store.retain()
+
+    reopened(driver, files, is_killed=is_killed)
+
+    assert driver.clock.now_ms() == START_MS
+    driver.put("soon", delay_ms=1_000)
+    driver.deliver(5_000)
+    driver.open_gate()
+    assert uids(driver) == ["before"]
+    driver.clock.advance(1_000)
+    driver.open_gate()
+    assert uids(driver) == ["before", "soon"]
+    driver.close()
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["closed", "killed"])
+@pytest.mark.parametrize("delay_ms", [0, 3_600_000], ids=["shown", "promised"])
+def test_what_a_fast_clock_has_answered_is_kept_to(
+    delay_ms: int, is_killed: bool, fast_path: Path
+) -> None:
+    files = FaultyFiles()
+    driver = Driver(fast_path / "store", files)
+    driver.open()
+    driver.clock.wall_ms += EIGHT_HOURS_MS
+    driver.put("fast", delay_ms=delay_ms)
+    driver.store.checkpoint()
+    driver.clock.advance(500)
+
+    reopened(driver, files, is_killed=is_killed)
+
+    assert driver.clock.now_ms() == START_MS + EIGHT_HOURS_MS
+    assert driver.clock.ahead_ms() == EIGHT_HOURS_MS - 500
+    driver.close()

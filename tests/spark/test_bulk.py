@@ -206,3 +206,31 @@ def test_a_job_goes_to_one_broker_and_never_overwrites(
         save(frame, one, mode="overwrite")
 
     assert one.store.pending_count() + two.store.pending_count() == 0
+
+
+def test_what_waits_is_moved_to_another_broker(
+    spark: SparkSession, make_broker: MakeBroker
+) -> None:
+    old, new = make_broker("old"), make_broker("new")
+    old.put(b"a", delay_ms=7_000, UNIQ_KEY="u1", KEYS="k", TAGS="x", own="property")
+    old.put(b"b", delay_ms=3_600_000, topic="other")
+    waiting = spark.read.format("dueline").option("brokers", old.address).option("view", "pending")
+    own = f.map_filter(
+        "properties", lambda name, _: ~name.rlike("^(DELAY|UNIQ_KEY|TIMER_.*|REAL_.*)$")
+    )
+    rows = waiting.load().select(
+        *("topic", "queue_id", "body", "tags", "keys", own.alias("properties")),
+        *("unique_id", "deliver_at"),
+    )
+
+    save(rows, new)
+
+    assert schedule(new) == {b"a": 7_000, b"b": 3_600_000}
+    assert new.store.pending_by_topic() == {"orders": 1, "other": 1}
+    (moved,) = new.store.find_delayed("u1")
+    found = properties_of(moved.record)
+    assert {name: found[name] for name in ("KEYS", "TAGS", "own")} == {
+        "KEYS": "k",
+        "TAGS": "x",
+        "own": "property",
+    }

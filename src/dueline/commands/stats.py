@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from dueline.clock import STANDSTILL_MS
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
@@ -39,6 +40,7 @@ def _rows(report: Reported) -> list[tuple[str, str]]:
         left_ms = max(report.next_due_ms - report.now_ms, 0)
         next_due = f"{show_time(report.next_due_ms)} (in {show_span(left_ms)})"
     return [
+        *_clock(report.clock_ahead_ms),
         ("broker", f"{report.shard}, version {report.version}, process {report.pid}"),
         ("folder", report.folder),
         ("up", f"{show_span(up_ms)}, since {show_time(report.started_ms)}"),
@@ -56,6 +58,13 @@ def _rows(report: Reported) -> list[tuple[str, str]]:
         ("commit log", _size(report.commit_log_bytes)),
         ("delay log", _size(report.delay_log_bytes)),
     ]
+
+
+def _clock(ahead_ms: int) -> list[tuple[str, str]]:
+    if ahead_ms < STANDSTILL_MS:
+        return []
+    text = f"stands still for {show_span(ahead_ms)}: the wall clock was set back; see docs/clock.md"
+    return [("CLOCK", text)]
 
 
 def _lateness(lateness: LatenessReport) -> str:

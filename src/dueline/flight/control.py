@@ -212,13 +212,17 @@ class DriverReport(Value, frozen=True, kw_only=True):
 
 
 class Reported(Value, frozen=True, kw_only=True):
-    """Counts are since the broker's start, except for what is there now."""
+    """Counts are since the broker's start, except for what is there now.
+
+    `clock_ahead_ms`: so long the broker's time stands still, since the wall clock was set back.
+    """
 
     version: str
     shard: str
     pid: int
     folder: str
     now_ms: int
+    clock_ahead_ms: int
     started_ms: int
     sent: int
     sent_delayed: int

@@ -3,7 +3,8 @@
     each second    is there room on the disk; a checkpoint, if the store says that enough has come
                    together
     each 5 s       the consumer groups' offsets, if they changed
-    each minute    a checkpoint, if anything changed; retention and compaction
+    each minute    a checkpoint, if anything changed; retention and compaction; a word of warning
+                   if the wall clock was set far back
 
 Failures that close the store stop the broker. Any other is logged and tried again next time: a
 retention run that fails for want of a permission must not stop sends.
@@ -16,6 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from dueline.clock import standstill
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.errors import BrokerError, StoreClosed
 from dueline.server.threads import OnFailure, start_thread
@@ -64,6 +66,7 @@ class Caretaker:
         if number % CHECKPOINT_TURNS == 0:
             self._do("checkpoint", self._checkpoint_if_changed)
             self._do("retention", self._retain)
+            self._look_at_clock()
 
     def _do(self, what: str, work: Callable[[], object]) -> None:
         try:
@@ -83,6 +86,11 @@ class Caretaker:
         retained = self._store.retain()
         if retained.commit_segments or retained.delay_segments or retained.compacted_segments:
             log.info("retention: %s", retained)
+
+    def _look_at_clock(self) -> None:
+        warning = standstill(self._store.clock)
+        if warning is not None:
+            log.warning("%s", warning)
 
     def _mark(self) -> tuple[object, ...]:
         """Differs if anything was written or became visible in the meantime."""

@@ -272,6 +272,7 @@ class BrokerService(FlightService):
             pid=os.getpid(),
             folder=str(self._engine.store.path.absolute()),
             now_ms=figures.now_ms,
+            clock_ahead_ms=self._engine.clock.ahead_ms(),
             started_ms=figures.started_ms,
             sent=figures.sent_count,
             sent_delayed=figures.sent_delayed_count,

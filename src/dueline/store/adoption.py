@@ -97,6 +97,7 @@ class Adopter:
                 core.append(core.commit, positions, sizes, rows.data, closing)
                 with core.lock, core.closing_on_failure():
                     self._index(rows, numbers, positions[:-1])
+                    core.note_shown(store_ms)
             finally:
                 core.in_flight_ms = None
         return len(numbers)

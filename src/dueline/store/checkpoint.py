@@ -25,8 +25,9 @@ class Checkpoint:
 
     `delay_position` / `commit_position`: records before it need not be read again. `commit_start`:
     where the commit log began; queues were trimmed to it. `commit_segments`: segments of the commit
-    log in which everything was visible at a time. `index_ms` and
-    `commit_end`: records before commit_end that were visible by index_ms are in the consume queues.
+    log in which everything was visible at a time. `index_ms` and `commit_end`: records before
+    commit_end with a store time up to index_ms are in the consume queues, except for those at the
+    positions `waiting`. `accepted_ms`: the latest store time of a delayed message.
     """
 
     delay_position: int = 0
@@ -35,7 +36,8 @@ class Checkpoint:
     commit_start: int = 0
     commit_end: int = 0
     index_ms: int = 0
-    clock_ms: int = 0
+    waiting: list[int] = field(default_factory=list)
+    accepted_ms: int = 0
     next_seq: int = 0
     runs: list[str] = field(default_factory=list)
     delay_keys: list[str] = field(default_factory=list)
@@ -65,7 +67,9 @@ def load(files: Files, path: Path) -> Checkpoint:
     reason = "CRC does not match"
     try:
         if int(check, 16) == crc32(text):
-            return Checkpoint(**json.loads(text))
+            fields = json.loads(text)
+            fields.pop("clock_ms", None)  # what earlier versions took for the clock's floor
+            return Checkpoint(**fields)
     except (ValueError, TypeError) as error:
         reason = str(error)
     raise CorruptRecord(f"{path}: {reason}", path=str(path), position=0)

@@ -86,7 +86,8 @@ class Core:
         self.segments: dict[int, list[int]] = {}  # delay segment -> [first, end) acceptance numbers
         self.levels_history: list[tuple[int, str]] = []  # (delay log position, level table)
         self.next_seq = 0
-        self.index_ms = 0  # everything visible by then is in the consume queues
+        self.index_ms = 0  # the latest store time in the consume queues
+        self.accepted_ms = 0  # the latest store time of a delayed message
         self.in_flight_ms: int | None = None
         self.ordinary_size_max = options.commit_segment_size_bytes - BLANK_SIZE
         smaller = min(options.commit_segment_size_bytes, options.delay_segment_size_bytes)
@@ -260,8 +261,16 @@ class Core:
                 self.gate.add(rows)
                 raise
             self._index(rows, offsets)
-        self.index_ms = max(self.index_ms, until_ms)
+            self.note_shown(int(rows.visible_ms[-1]))
         return 0 if rows is None else len(rows)
+
+    def note_shown(self, store_ms: int) -> None:
+        """Records up to this store time stand in the queues; the caller holds `lock`."""
+        self.index_ms = max(self.index_ms, store_ms)
+
+    def note_accepted(self, store_ms: int) -> None:
+        """Delayed messages were accepted at this time; the caller holds the delay lock."""
+        self.accepted_ms = max(self.accepted_ms, store_ms)
 
     @contextlib.contextmanager
     def gate_shut(self) -> Iterator[None]:
@@ -270,8 +279,9 @@ class Core:
         The caller holds the commit lock, so that no append is under way.
         """
         with self.lock:
-            self.open_gate(self.clock.now_ms())
-            self.in_flight_ms = self.index_ms
+            now_ms = self.clock.now_ms()
+            self.open_gate(now_ms)
+            self.in_flight_ms = now_ms
         try:
             yield
         finally:

@@ -44,6 +44,18 @@ class GateRows:
         return self
 
     @staticmethod
+    def empty() -> GateRows:
+        none = np.empty(0, dtype=np.int64)
+        return GateRows(
+            visible_ms=none,
+            position=none,
+            size=none.astype(np.int32),
+            tags_code=none,
+            queue=none,
+            origin=none,
+        )
+
+    @staticmethod
     def concat(parts: list[GateRows]) -> GateRows:
         if len(parts) == 1:
             return parts[0]
@@ -116,6 +128,14 @@ class Gate:
     def position_min(self) -> int | None:
         """The lowest log position in waiting: recovery must read from there."""
         return min((int(batch.position.min()) for batch in self._batches), default=None)
+
+    def positions_until(self, until_ms: int) -> list[int]:
+        """Where the rows stand that were to be visible by then and still wait."""
+        return [
+            position
+            for batch in self._batches
+            for position in batch.position[batch.visible_ms <= until_ms].tolist()
+        ]
 
     def _set(self, batches: list[GateRows]) -> None:
         self._batches = batches

@@ -7,7 +7,9 @@
 3. Delay log: units of the tail go into the open run; control records mark numbers cancelled.
 4. Commit log: delivered origins are marked; records that had been visible are indexed again, in
    the same order and so at the same offsets; the rest waits at the gate.
-5. The clock's floor becomes the latest time that the store has shown to anybody.
+5. The clock's floor becomes the latest time that the store has shown to anybody or has accepted a
+   delayed message at. That it has merely run at a later time binds nobody: a clock that was ahead
+   and is right again must not be believed for ever.
 
 Derived files that are damaged or missing (runs, index, queues) are rebuilt from the logs.
 """
@@ -129,7 +131,8 @@ class _Recovery:
         """Open what the checkpoint names; whatever is damaged makes the logs be read from further
         back instead."""
         core = self._core
-        core.clock.raise_floor(start.clock_ms)
+        core.clock.raise_floor(start.accepted_ms)
+        core.accepted_ms = start.accepted_ms
         core.next_seq = start.next_seq
         core.delay_queues = dict(start.delay_queues)
         core.segments = {int(base): list(seqs) for base, seqs in start.segments.items()}
@@ -249,7 +252,9 @@ class _Recovery:
         if core.timeline.states.end == 0 and not core.timeline.runs and len(seqs):
             core.timeline.states = States(int(seqs[0]))
             core.timeline.open = OpenRun(int(seqs[0]), core.delay.start)
-        core.clock.raise_floor(int(columns.headers["store_ms"].max()))
+        accepted_ms = int(columns.headers["store_ms"].max())
+        core.clock.raise_floor(accepted_ms)
+        core.note_accepted(accepted_ms)
         topics = properties.values(columns.texts, "REAL_TOPIC")
         topic_names = [_text(value) for value in topics.to_pylist()]
         queue_ids = properties.values(columns.texts, "REAL_QID").to_pylist()
@@ -354,7 +359,7 @@ class _Recovery:
             self._queue_offsets.append(columns.headers["queue_offset"][chosen].astype(np.int64))
             parts.append(self._gate_rows(columns, chosen, positions, found.sizes[rows], origin))
         core.commit_keys.position_end = core.commit.end
-        return GateRows.concat(parts) if parts else _no_rows()
+        return GateRows.concat(parts) if parts else GateRows.empty()
 
     def _gate_rows(
         self,
@@ -385,6 +390,7 @@ class _Recovery:
         """Index again what had been visible; let the rest wait at the gate."""
         core = self._core
         known = (rows.visible_ms <= start.index_ms) & (rows.position < start.commit_end)
+        known &= ~np.isin(rows.position, np.array(start.waiting, dtype=np.int64))
         rows = rows.take(np.flatnonzero(~known))
         ordinary = rows.visible_ms[rows.origin < 0]
         index_ms = start.index_ms
@@ -473,18 +479,6 @@ def _without_open_group(log: Log, found: Scan, whole_end: int) -> Scan:
                 keep = first
         break
     return replace(found, positions=found.positions[:keep], sizes=found.sizes[:keep])
-
-
-def _no_rows() -> GateRows:
-    empty = np.empty(0, dtype=np.int64)
-    return GateRows(
-        visible_ms=empty,
-        position=empty,
-        size=empty.astype(np.int32),
-        tags_code=empty,
-        queue=empty,
-        origin=empty,
-    )
 
 
 def _text(value: bytes | None) -> str:

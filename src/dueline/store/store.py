@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from dueline.clock import Clock
+from dueline.clock import Clock, standstill
 from dueline.errors import BrokerError, InvalidRequest, StoreClosed, Unavailable
 from dueline.message import SYS_COMMIT, Message, decode_properties
 from dueline.store import recovery
@@ -96,6 +96,9 @@ class Store:
             store = cls(core, lock, report)
             store._maintainer.adopt(start)
             store._checkpoint_if_there_is_room()
+            warning = standstill(core.clock)
+            if warning is not None:
+                _log.warning("%s", warning)
         except BaseException:
             if core is not None:
                 core.close()

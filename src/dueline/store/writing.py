@@ -231,6 +231,7 @@ class Putter:
             singles.append(core, core.commit, places, sizes, data)
             with core.lock, core.closing_on_failure():
                 singles.index(core, rows, drafts, places, sizes)
+                core.note_shown(store_ms)
         finally:
             core.in_flight_ms = None
         return [
@@ -272,6 +273,7 @@ class Putter:
             core.next_seq += count
             dues = [self._due_ms(draft, store_ms) for draft in drafts]
             self._index_delayed(drafts, dues, places[:count], sizes, first_seq)
+            core.note_accepted(store_ms)
         return [
             PutResult(
                 *(draft.topic, draft.queue_id, offset, place, store_ms, host, draft.unique_id),
@@ -383,6 +385,7 @@ class Putter:
                 core.timeline.add(units, end=first_seq + count, position_end=core.delay.end)
                 hashes, owners = _flat_hashes(pa.concat_arrays([part.key_hashes for part in parts]))
                 core.delay_keys.add(hashes, positions[owners], position_end=core.delay.end)
+                core.note_accepted(store_ms)
         return PutManyResult(first_seq=first_seq, count=count, unique_ids=unique_ids, due_ms=due_ms)
 
     def _stamp(self, parts: Sequence[bulk.Bulk], positions: Int64s, store_ms: int) -> Int64s:

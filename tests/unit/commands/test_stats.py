@@ -32,3 +32,12 @@ def test_figures_for_programs(broker: Broker, run: Run) -> None:
     assert (figures["delivered"], figures["lateness"]["count"]) == (1, 1)
     assert figures["lateness"]["late_ms_max"] == figures["lateness"]["max_ms"] > 0
     assert "p99" in run("stats").out
+
+
+def test_a_clock_that_stands_still_is_said_first(broker: Broker, run: Run) -> None:
+    assert "CLOCK" not in run("stats").out
+
+    broker.store.clock.raise_floor(broker.store.clock.now_ms() + 8 * 3_600_000)
+
+    assert run("stats").lines[0].startswith("CLOCK       stands still for 7 h 59 m")
+    assert json.loads(run("stats", "--json").out)["clock_ahead_ms"] > 7 * 3_600_000

@@ -132,3 +132,22 @@ def test_a_closed_store_ends_the_housekeeping(tmp_path: Path, offsets: ConsumerO
 
     with pytest.raises(StoreClosed):
         caretaker.turn(CHECKPOINT_TURNS)
+
+
+def test_a_clock_that_was_set_back_is_said_each_minute_and_at_the_start(
+    store: Store, offsets: ConsumerOffsets, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    caretaker = caretaker_of(store, offsets)
+    time.now_ms += 8 * 3_600_000
+    store.put(Message(topic="t", body=b"shown by a clock that is ahead"))
+    caretaker.turn(CHECKPOINT_TURNS)
+    assert "stands still" not in caplog.text
+
+    time.now_ms -= 8 * 3_600_000
+    caretaker.turn(2 * CHECKPOINT_TURNS)
+    assert "time stands still for 28800 s" in caplog.text
+
+    caplog.clear()
+    store.close()
+    Store.open(store.path, OPTIONS, clock=Clock(lambda: time.now_ms)).close()
+    assert "time stands still for 28800 s" in caplog.text

@@ -18,7 +18,8 @@ SAMPLE = Checkpoint(
     commit_position=5,
     commit_end=9,
     index_ms=7,
-    clock_ms=8,
+    waiting=[5],
+    accepted_ms=8,
     next_seq=3,
     runs=["a", "b"],
     queues={"t": {"0": [1, 2]}},
@@ -75,3 +76,11 @@ def test_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_missing_checkpoint_is_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         checkpoints.load(Files(), tmp_path / "checkpoint.json")
+
+
+def test_checkpoint_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.json"
+    text = b'{"next_seq": 17, "clock_ms": 9}'
+    path.write_bytes(f"{crc32(text):08x}\n".encode() + text)
+
+    assert checkpoints.load(Files(), path) == Checkpoint(next_seq=17)
