@@ -37,6 +37,11 @@ ROWS = st.tuples(QUEUES, WHEN, KEYS, PADS)
 CHOICE = st.integers(0, 1 << 20)
 
 
+def _latest(queues: dict[Queue, list[Shown]], default_ms: int) -> int:
+    """The latest store time in the queues, but at least the default."""
+    return max([default_ms, *(shown[-1].store_ms for shown in queues.values() if shown)])
+
+
 class StoreDriver(RuleBasedStateMachine):
     """Opens, compares and abandons stores; the rules are in its subclass."""
 
@@ -113,6 +118,7 @@ class StoreDriver(RuleBasedStateMachine):
         if due_ms is None:
             assert result.queue_offset == self.model.put_ordinary(queue, keys, body, now_ms)
             return
+        self.model.accepted_ms = max(self.model.accepted_ms, now_ms)
         seq = self.model.put_delayed(
             due_ms=due_ms,
             queue=queue,
@@ -186,8 +192,11 @@ class StoreDriver(RuleBasedStateMachine):
         self.store = self.open_store()
         assert self.store.report.damage == []
         assert is_rebuilt or self.store.report.rebuilt == []
-        latest = [shown.store_ms for queue in self.model.queues.values() for shown in queue[-1:]]
-        assert self.now_ms >= max(latest, default=0), "shown times must not come again"
+        promised_ms = max(self.wall.now_ms, self.model.accepted_ms)
+        clock_ms = self.store.clock.now_ms()
+        assert clock_ms >= _latest(self.seen, promised_ms), "shown times must not come again"
+        assert clock_ms <= _latest(self.model.queues, promised_ms), "nobody was told of that time"
+        self.now_ms  # noqa: B018 - what fell due meanwhile
 
     @invariant()
     def shows_nothing_early_and_nothing_else(self) -> None:

@@ -48,6 +48,7 @@ class Model:
 
     def __init__(self) -> None:
         self.messages: list[Delayed] = []
+        self.accepted_ms = 0
         self.queues: dict[Queue, list[Shown]] = defaultdict(list)
         self._carried: list[tuple[int, int, int]] = []
         self._order = 0
@@ -176,6 +177,8 @@ class Model:
         for name, due_ms in requests:
             for message in self.changeable(name):
                 chosen[message.seq] = max(due_ms, now_ms)
+        if chosen:
+            self.accepted_ms = max(self.accepted_ms, now_ms)
         for seq, due_ms in chosen.items():
             old = self.messages[seq]
             old.state = CANCELLED

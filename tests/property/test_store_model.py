@@ -98,6 +98,7 @@ class StoreMachine(StoreDriver):
         result = self.store.put_many(table)
 
         assert result.first_seq == len(self.model.messages)
+        self.model.accepted_ms = max(self.model.accepted_ms, now_ms)
         assert result.due_ms.tolist() == dues
         ids = [value.decode() for value in result.unique_ids.to_pylist()]
         for row, body, unique_id, due_ms in zip(rows, made, ids, dues, strict=True):
