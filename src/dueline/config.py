@@ -117,7 +117,10 @@ class StoreSettings:
         BODY_SIZE_MAX_DEFAULT, SIZE, "The largest message body; at most 15 MiB."
     )
     retention_ms: int = setting(
-        72 * 3_600_000, DURATION, "How long messages can be read after they became visible."
+        72 * 3_600_000,
+        DURATION,
+        "How long messages can be read after they became visible, and what became of a delayed one "
+        "is known.",
     )
     disk_used_ratio_max: float = setting(
         0.90,

@@ -28,6 +28,7 @@ class Delayed:
     body: bytes
     state: str = PENDING
     ids: list[str] = field(default_factory=list)
+    done_ms: int = 0
 
     @property
     def key(self) -> tuple[int, int]:
@@ -52,17 +53,19 @@ class Model:
         self.queues: dict[Queue, list[Shown]] = defaultdict(list)
         self._carried: list[tuple[int, int, int]] = []
         self._order = 0
-        self._ordinary_keys: set[str] = set()
+        self._ordinary_ms: dict[str, int] = {}
+        self._latest_ms = 0
 
     # Time
 
     def show_until(self, now_ms: int) -> None:
         """Whatever was carried over and is due becomes visible."""
+        self._latest_ms = max(self._latest_ms, now_ms)
         while self._carried and self._carried[0][0] <= now_ms:
             visible_ms, _, seq = heapq.heappop(self._carried)
             message = self.messages[seq]
             if message.state == CARRIED:
-                message.state = VISIBLE
+                self.end(message, VISIBLE)
                 shown = Shown(body=message.body, store_ms=visible_ms, seq=seq)
                 self.queues[message.queue].append(shown)
 
@@ -75,11 +78,16 @@ class Model:
         waiting = [ms for ms, _, seq in self._carried if self.messages[seq].state == CARRIED]
         return min(waiting, default=None)
 
+    def end(self, message: Delayed, state: str) -> None:
+        """This became of it, now."""
+        message.state = state
+        message.done_ms = self._latest_ms
+
     # Putting
 
     def put_ordinary(self, queue: Queue, keys: list[str], body: bytes, now_ms: int) -> int:
         """Returns the queue offset."""
-        self._ordinary_keys.update(keys)
+        self._ordinary_ms.update(dict.fromkeys(keys, now_ms))
         self.queues[queue].append(Shown(body=body, store_ms=now_ms, seq=None))
         return len(self.queues[queue]) - 1
 
@@ -134,43 +142,58 @@ class Model:
             heapq.heappush(self._carried, entry)
         gone = [seq for seq in set(dropped) if self.messages[seq].state == PENDING]
         for seq in gone:
-            self.messages[seq].state = DROPPED
+            self.end(self.messages[seq], DROPPED)
         self.show_until(now_ms)
         return len(fresh), len(seqs) - len(fresh), len(gone)
 
     # Changing one's mind
 
-    def find(self, name: str) -> list[Delayed]:
-        """Acceptances by key, unique id or offset id (which stands for the unique id)."""
+    def find(self, name: str, topic: str | None = None) -> list[Delayed]:
+        """Acceptances by key, unique id or offset id (which stands for the unique id).
+
+        With a topic: those that were sent there with this unique id.
+        """
+        newest_first = list(reversed(self.messages))
+        if topic is not None:
+            return [m for m in newest_first if (m.queue[0], m.unique_id) == (topic, name)]
         for message in self.messages:
             if name in message.ids:
                 return self.find(message.unique_id)
-        return [
-            message
-            for message in reversed(self.messages)
-            if name == message.unique_id or name in message.keys
-        ]
+        return [m for m in newest_first if name == m.unique_id or name in m.keys]
 
-    def changeable(self, name: str) -> list[Delayed]:
-        return [message for message in self.find(name) if message.state in (PENDING, CARRIED)]
+    def changeable(self, name: str, topic: str | None = None) -> list[Delayed]:
+        found = self.find(name, topic)
+        return [message for message in found if message.state in (PENDING, CARRIED)]
 
-    def answers(self, name: str, success: str) -> list[str]:
-        """What cancel or reschedule has to say, before anything is changed.
+    def answers(
+        self, name: str, success: str, *, retention_ms: int, topic: str | None = None
+    ) -> list[str]:
+        """What cancel, recall or reschedule may say, before anything is changed.
 
-        Behind it what else they may say once the store has begun to forget what is done: nothing,
-        or what became of another message with the same key. Never that a pending one is done.
+        With several messages of that name that are done, what became of any of them. That it was
+        never heard of only if all of them were done longer ago than the retention.
         """
-        if self.changeable(name):
+        if self.changeable(name, topic):
             return [success]
-        states = ["cancelled" if m.state == CANCELLED else "delivered" for m in self.find(name)]
-        if name in self._ordinary_keys:
-            states.append("delivered")
-        return [*states, "unknown"]
+        found = self.find(name, topic)
+        said = ["cancelled" if m.state == CANCELLED else "delivered" for m in found]
+        times = [message.done_ms for message in found]
+        if topic is None and name in self._ordinary_ms:
+            said.append("delivered")
+            times.append(self._ordinary_ms[name])
+        if all(done_ms <= self._latest_ms - retention_ms for done_ms in times):
+            said.append("unknown")
+        return said
 
-    def cancel(self, names: Iterable[str]) -> None:
+    def cancel(self, names: Iterable[str], topic: str | None = None) -> list[int]:
+        """Returns how many each name has cancelled."""
+        counts = []
         for name in names:
-            for message in self.changeable(name):
-                message.state = CANCELLED
+            chosen = self.changeable(name, topic)
+            for message in chosen:
+                self.end(message, CANCELLED)
+            counts.append(len(chosen))
+        return counts
 
     def reschedule(self, requests: list[tuple[str, int]], now_ms: int) -> None:
         chosen: dict[int, int] = {}
@@ -181,7 +204,7 @@ class Model:
             self.accepted_ms = max(self.accepted_ms, now_ms)
         for seq, due_ms in chosen.items():
             old = self.messages[seq]
-            old.state = CANCELLED
+            self.end(old, CANCELLED)
             self.put_delayed(
                 due_ms=due_ms,
                 queue=old.queue,

@@ -40,6 +40,7 @@ from dueline.audit import Severity, audit
 from dueline.message import Message
 from dueline.store import (
     CORNER_START,
+    Name,
     PutResult,
     key_index,
     restore,
@@ -228,12 +229,27 @@ class StoreMachine(StoreDriver):
     def cancel(self, choices: list[int]) -> None:
         names = [self.name_of(choice) for choice in choices]
         self.now_ms  # noqa: B018 - what is due by now can no longer be cancelled
-        expected = [self.model.answers(name, "cancelled") for name in names]
+        expected = [self.answers(name, "cancelled") for name in names]
 
-        answers = self.store.cancel_many(names)
+        changed = self.store.cancel_named([Name(name) for name in names])
 
-        self.compare_answers(answers, expected)
-        self.model.cancel(names)
+        self.compare_answers([each.answer for each in changed], expected)
+        assert [each.count for each in changed] == self.model.cancel(names)
+
+    @precondition(lambda self: self.model.messages)
+    @rule(choice=CHOICE, is_elsewhere=st.booleans())
+    def recall(self, choice: int, is_elsewhere: bool) -> None:
+        """Nothing but the messages of that id in that topic."""
+        message = self.model.messages[choice % len(self.model.messages)]
+        topic = "elsewhere" if is_elsewhere else message.queue[0]
+        name = [message.unique_id, *message.keys][choice % (1 + len(message.keys))]
+        self.now_ms  # noqa: B018
+        expected = self.answers(name, "cancelled", topic)
+
+        (changed,) = self.store.cancel_named([Name(name, topic)])
+
+        self.compare_answers([changed.answer], [expected])
+        assert [changed.count] == self.model.cancel([name], topic)
 
     @precondition(lambda self: self.model.messages)
     @rule(choices=st.lists(CHOICE, min_size=1, max_size=4))
@@ -246,13 +262,13 @@ class StoreMachine(StoreDriver):
 
         assert found.tolist() == sorted(chosen)
         for seq in chosen:
-            self.model.messages[seq].state = CANCELLED
+            self.model.end(self.model.messages[seq], CANCELLED)
 
     @rule(choices=st.lists(st.tuples(CHOICE, DELAYS), min_size=1, max_size=3))
     def reschedule(self, choices: list[tuple[int, int]]) -> None:
         now_ms = self.now_ms
         requests = [(self.name_of(choice), now_ms + delay - 2) for choice, delay in choices]
-        expected = [self.model.answers(name, "rescheduled") for name, _ in requests]
+        expected = [self.answers(name, "rescheduled") for name, _ in requests]
 
         answers = self.store.reschedule_many(requests)
 
@@ -273,7 +289,7 @@ class StoreMachine(StoreDriver):
     def retain(self) -> None:
         done = self.store.retain()
         if done.delay_segments or done.compacted_segments or done.commit_segments:
-            self.has_forgotten = True
+            self.has_deleted = True
 
     @rule(levels=st.sampled_from(LEVEL_TABLES))
     def reopen(self, levels: str) -> None:
@@ -350,7 +366,7 @@ def test_store_agrees_with_its_model() -> None:
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=5_000 if IS_SOAK else 120,
+            max_examples=5_000 if IS_SOAK else int(os.environ.get("EX", "120")),
             stateful_step_count=150 if IS_SOAK else 100,
             deadline=None,
             print_blob=True,

@@ -35,6 +35,7 @@ from dueline.errors import (
 from dueline.message import UniqueIds, pack_host
 from dueline.schedule import DelayLevels
 from dueline.store.consume_queue import ConsumeQueues
+from dueline.store.done_index import DoneIndex
 from dueline.store.files import Bytes, Files
 from dueline.store.gate import Gate, GateRows
 from dueline.store.kernels import Int64s
@@ -80,6 +81,7 @@ class Core:
         self.timeline = Timeline(files, path / "timeline", States())
         self.commit_keys = KeyIndex(files, path / "index" / COMMIT_LOG)
         self.delay_keys = KeyIndex(files, path / "index" / DELAY_LOG)
+        self.done = DoneIndex(files, path / "done")
         self.delay_queues: dict[
             str, int
         ] = {}  # next queue offset of "topic/queue" in the delay log
@@ -172,6 +174,7 @@ class Core:
             self.commit_keys.close()
             self.delay_keys.close()
             self.room.close()
+            self.done.close()
 
     @property
     def is_failed(self) -> bool:

@@ -23,16 +23,21 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from dueline.errors import Unavailable
+from dueline.message import decode_properties
 from dueline.store import checkpoint as checkpoints
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.core import COMMIT_LOG, DELAY_LOG, Core
+from dueline.store.done_index import DoneMessage
 from dueline.store.files import Bytes
 from dueline.store.log import BLANK_SIZE
 from dueline.store.record import BLANK_MAGIC, GAP_MAGIC
+from dueline.store.record_columns import RecordColumns
 from dueline.store.run import Units
-from dueline.store.states import States
+from dueline.store.scan import scan
+from dueline.store.states import CANCELLED, DROPPED, States
 
 __all__ = ["Maintainer", "Retained", "checkpoint_path", "states_path"]
 
@@ -101,8 +106,7 @@ class Maintainer:
                 sealed = core.timeline.begin_seal()
                 core.commit_keys.begin_seal()
                 core.delay_keys.begin_seal()
-                trim_limit = core.timeline.end if core.gate.row_count == 0 else 0
-                core.timeline.states.trim(trim_limit)
+                core.timeline.states.trim(self._trim_limit())
                 states = core.timeline.states.copy()
                 draft = self._draft()
             if not core.is_sync:
@@ -128,6 +132,14 @@ class Maintainer:
             with contextlib.suppress(Unavailable):  # merged when there is room again
                 self._merge(states)
         self._save(draft, states)
+
+    def _trim_limit(self) -> int:
+        """States are kept for what waits at the gate and for every record of the delay log: it
+        would be found there, and nobody could say what became of it."""
+        core = self._core
+        if core.gate.row_count:
+            return 0
+        return min((first for first, _ in core.segments.values()), default=core.timeline.end)
 
     def _draft(self) -> Checkpoint:
         core = self._core
@@ -228,6 +240,7 @@ class Maintainer:
             states = self._durable_states()
             delay_count = self._retain_delay(states)
             compacted = self._compact_delay(states)
+            self._forget_done()
         return Retained(
             commit_segments=commit_count, delay_segments=delay_count, compacted_segments=compacted
         )
@@ -298,14 +311,59 @@ class Maintainer:
         count = 0
         for base in self._closed_delay_segments():
             first, end = core.segments.get(base, [0, 0])
-            with core.delay_lock, core.lock:
+            with core.lock:
                 if states.pending_count(first, end) or core.gate.holds_any(first, end):
                     continue
+            is_remembered = self._remember(base)
+            with core.delay_lock, core.lock:
                 core.delay.drop_segment(base)
                 core.segments.pop(base, None)
                 self._unused += core.delay_keys.drop_before(core.delay.start)
+            if not is_remembered:
+                _log.warning("disk full: what became of messages %d to %d is forgotten", first, end)
             count += 1
         return count
+
+    def _remember(self, base: int) -> bool:
+        """Enter what is done in a segment and stands in no other log; False if the disk is full.
+
+        Nothing of it waits at the gate, so its states do not change any more.
+        """
+        core = self._core
+        made_ms = core.clock.now_ms()
+        try:
+            path = core.done.write(self._done_in(base), base=base, made_ms=made_ms)
+        except Unavailable:
+            return False
+        with core.lock:
+            core.done.add(path)
+        return True
+
+    def _done_in(self, base: int) -> Iterator[DoneMessage]:
+        """The cancelled and dropped messages of a segment."""
+        core = self._core
+        for _, batch in scan(core.delay, base, [base]).batches(core.delay):
+            columns = RecordColumns(batch)
+            with core.lock:
+                states = core.timeline.states.of(columns.number)
+            gone = (states == CANCELLED) | (states == DROPPED)
+            rows = np.flatnonzero(columns.is_delayed & gone)
+            for text, state in zip(
+                columns.texts.take(pa.array(rows)).to_pylist(), states[rows].tolist(), strict=True
+            ):
+                known = decode_properties(text)
+                yield (
+                    *(known.get(name, "") for name in ("REAL_TOPIC", "UNIQ_KEY", "KEYS")),
+                    state,
+                )
+
+    def _forget_done(self) -> None:
+        """Delivered messages are known as long as the commit log has them, others as long."""
+        core = self._core
+        with core.lock:
+            old = core.done.drop_before(core.clock.now_ms() - core.options.retention_ms)
+        for path in old:
+            core.files.remove(path)
 
     def _closed_delay_segments(self) -> list[int]:
         core = self._core
@@ -331,6 +389,8 @@ class Maintainer:
             if 2 * _sparse_bytes(base, units) > core.files.disk_bytes(core.delay.path_of(base)):
                 continue  # survivors are spread too thinly, or it was compacted before
             try:
+                if not self._remember(base):
+                    break
                 core.delay.replace_segment(base, self._gapped(base, size, units))
             except Unavailable:
                 break  # no room even for the survivors: try again when there is

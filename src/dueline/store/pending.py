@@ -5,7 +5,9 @@ Every question about a message that may be delayed has a definite answer:
     cancelled      it will not be delivered (also if that was so before)
     rescheduled    it will be delivered at the new time, and only then
     delivered      too late: consumers may have seen it, or the transform dropped it
-    unknown        no such message was ever accepted here, or it is too long ago
+    unknown        no such message was accepted here, or it was done longer ago than the commit log
+                   is kept (`retention_ms`): so long a done message is remembered, by its record in
+                   the delay log, in the commit log, or by `done_index.py`
 
 A message can be cancelled up to its due millisecond, also when it waits at the gate: what decides
 is a control record in the delay log, and recovery drops a waiting record whose origin was
@@ -243,7 +245,11 @@ class Pending:
             is_meant = name.is_of(decode_properties(record.properties), topic)
             if is_meant and is_shown(self._core, record):
                 return Answer.DELIVERED
-        return Answer.UNKNOWN
+        with self._core.lock:
+            state = self._core.done.find(name.text, name.topic)
+        if state is None:
+            return Answer.UNKNOWN
+        return Answer.CANCELLED if state == CANCELLED else Answer.DELIVERED
 
     def _is_changeable(self, seq: int) -> bool:
         """Pending, or carried over but not yet visible; the caller holds the lock."""

@@ -154,6 +154,7 @@ class _Recovery:
             self._rebuilt.append(error.message)
             core.commit_keys.reset(core.commit.start)
             start = replace(start, commit_position=core.commit.start)
+        self._rebuilt += core.done.load()
         core.queues.restore(start.queues, start.queue_checks)
         core.index_ms = start.index_ms
         return start
