@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from dueline.errors import BrokerError, Unavailable
 from dueline.lateness import LatenessFigures
-from dueline.message import Message, decode_properties
+from dueline.message import DUE_MS_MAX, Message, decode_properties, whole_number
 from dueline.metered import MeteredStore
 from dueline.store import Answer, PendingMessage, PutResult, ReadResult, ReadStatus, Record
 from dueline.store.reading import Accept
@@ -171,7 +171,7 @@ class Engine:
             return None
         properties = decode_properties(record.properties)
         if "TIMER_OUT_MS" in properties:
-            return int(properties["TIMER_OUT_MS"])
+            return whole_number(properties["TIMER_OUT_MS"], 0, number_max=DUE_MS_MAX)
         # A level's due time stands in the delay log alone, while that still has it.
         for found in self.store.find_delayed(properties.get("UNIQ_KEY", "")):
             if found.seq == record.seq:

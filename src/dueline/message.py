@@ -36,8 +36,10 @@ __all__ = [
     "pack_host",
     "parse_message_id",
     "properties_size",
+    "real_queue_id",
     "string_hash",
     "tags_code",
+    "whole_number",
 ]
 
 BODY_SIZE_MAX_DEFAULT: Final = 4 * 1024 * 1024
@@ -45,7 +47,13 @@ BODY_SIZE_LIMIT: Final = 15 * 1024 * 1024
 """However it is configured: a record has to fit into a frame of 16 MiB, or nobody receives it."""
 TOPIC_SIZE_MAX: Final = 127
 PROPERTIES_SIZE_MAX: Final = 32_767
-QUEUE_ID_MAX: Final = 65_535
+QUEUE_COUNT_MAX: Final = 1_024
+QUEUE_ID_MAX: Final = QUEUE_COUNT_MAX - 1
+"""The layout has room for more; a topic has as many queues as its last one needs."""
+
+DUE_MS_MAX: Final = 1 << 60
+LEVEL_MAX: Final = 1 << 20
+"""What a record is believed; nobody may ask for as much."""
 
 SYS_COMPRESSED: Final = 0x1
 SYS_TRANSACTION_MASK: Final = 0xC
@@ -251,6 +259,26 @@ def decode_properties(data: bytes | str) -> dict[str, str]:
         if separator and name and value:
             properties[name] = value
     return properties
+
+
+def whole_number(text: bytes | str | None, default: int, *, number_max: int) -> int:
+    """The number in a property that a stranger may have written, or the default.
+
+    >>> whole_number("17", 0, number_max=99), whole_number("../x", 0, number_max=99)
+    (17, 0)
+    """
+    if text is None or len(text) > 19 or not (text.isascii() and text.isdigit()):
+        return default
+    return min(int(text), number_max)
+
+
+def real_queue_id(text: bytes | str | None, default: int = 0) -> int:
+    """The queue in REAL_QID; what is no queue's number stays outside of what a queue may have.
+
+    >>> real_queue_id(b"3"), real_queue_id(None), real_queue_id("x"), real_queue_id("99999999999")
+    (3, 0, -1, 1024)
+    """
+    return default if text is None else whole_number(text, -1, number_max=QUEUE_COUNT_MAX)
 
 
 def string_hash(text: str) -> int:

@@ -33,6 +33,7 @@ from dueline.store import (
     StoreOptions,
 )
 from dueline.store.bulk import Bulk
+from dueline.store.writing import Admit
 
 __all__ = ["Counters", "MeteredStore"]
 
@@ -105,8 +106,8 @@ class MeteredStore(Store):
         self._count_put(results)
         return results
 
-    def put_many(self, table: pa.Table) -> PutManyResult:
-        result = super().put_many(table)
+    def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:
+        result = super().put_many(table, admit=admit)
         self.counters.add(sent=result.count, sent_delayed=result.count)
         return result
 

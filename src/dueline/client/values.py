@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from dueline.admission import check_properties, check_sender_target
 from dueline.errors import InvalidRequest
 from dueline.message import decode_properties
 from dueline.store.record import Record
@@ -45,8 +46,11 @@ class Outgoing:
         """The properties that say all this to a broker.
 
         Raises:
-            InvalidRequest: two times, or a time that cannot be.
+            InvalidRequest: two times, or a time that cannot be; a topic or property that is not
+                for senders.
         """
+        check_sender_target(self.topic)
+        check_properties(self.properties)
         times = [
             each for each in (self.delay, self.delay_level, self.deliver_at) if each is not None
         ]

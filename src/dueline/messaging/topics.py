@@ -16,14 +16,15 @@ event loop calls it elsewhere. Any thread may call anything.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from dueline.admission import check_queue_id
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
-from dueline.message import HALF_TOPIC, QUEUE_ID_MAX, check_topic
+from dueline.message import HALF_TOPIC, QUEUE_COUNT_MAX, check_topic
 from dueline.messaging.names import (
     DEFAULT_TOPIC,
     OUTCOME_TOPIC,
@@ -36,11 +37,10 @@ from dueline.store.files import Files
 from dueline.wire.admin_bodies import DataVersion, TopicConfig, TopicConfigs
 from dueline.wire.codes import Permission
 
-__all__ = ["READ_WRITE", "TopicOptions", "Topics"]
+__all__ = ["READ_WRITE", "TopicOptions", "Topics", "check_writable"]
 
 READ_WRITE: Final = int(Permission.READ | Permission.WRITE)
 TOPIC_COUNT_MAX: Final = 100_000
-QUEUE_COUNT_MAX: Final = 1_024
 DEFAULT_TOPIC_QUEUE_COUNT: Final = 8
 
 
@@ -144,31 +144,57 @@ class Topics:
             NotFound: it does not exist and is not created by a send.
             InvalidRequest: a name that no topic can have.
         """
+        config = self.planned(name, default_topic=default_topic, queue_count=queue_count)
+        return self.get(name) or self.put(config)
+
+    def planned(
+        self, name: str, *, default_topic: str = DEFAULT_TOPIC, queue_count: int = 4
+    ) -> TopicConfig:
+        """The topic that somebody sends to, or the one that a send would make; nothing is made.
+
+        What else is wrong with a send is found out first: a refused one makes no topic.
+
+        Raises:
+            NotFound, InvalidRequest: as `for_send`.
+        """
         config = self.get(name)
         if config is not None:
             return config
         check_topic(name)
         if group_of_retry(name) is not None:
-            return self.ensure(name, queue_count=1)
+            return _new_topic(name, 1, READ_WRITE)
         default = self._table.get(default_topic)
         if default is None or not default.perm & Permission.INHERIT:
             return self.find(name)
         count = min(max(queue_count, 1), default.write_queue_nums)
-        return self.ensure(name, queue_count=count, perm=default.perm & ~Permission.INHERIT)
+        return _new_topic(name, count, default.perm & ~Permission.INHERIT)
+
+    def check_rows(self, last_queue_ids: Mapping[str, int]) -> None:
+        """Refuse rows for topics that cannot be written to; makes nothing.
+
+        Args:
+            last_queue_ids: the highest queue id of each topic's rows.
+
+        Raises:
+            NotFound, InvalidRequest: says which topic, and why.
+        """
+        for name, queue_id in last_queue_ids.items():
+            config = self.planned(name, queue_count=self.options.queue_count)
+            check_writable(config)
+            check_queue_id(name, queue_id, max(config.read_queue_nums, config.write_queue_nums))
+
+    def make(self, names: Iterable[str]) -> None:
+        """Make topics for accepted rows, and make them durable; blocks for the disk."""
+        for name in names:
+            self.for_send(name, queue_count=self.options.queue_count)
+        self.save()
 
     def ensure(self, name: str, *, queue_count: int, perm: int = READ_WRITE) -> TopicConfig:
         """A topic that is made so if it does not exist."""
         config = self.get(name)
         if config is not None:
             return config
-        return self.put(
-            TopicConfig(
-                topic_name=name,
-                read_queue_nums=queue_count,
-                write_queue_nums=queue_count,
-                perm=perm,
-            )
-        )
+        return self.put(_new_topic(name, queue_count, perm))
 
     def put(self, config: TopicConfig) -> TopicConfig:
         """Make a topic, or change one.
@@ -244,13 +270,34 @@ class Topics:
                 self._take_in(topic, queue_id)
 
     def _take_in(self, name: str, last_queue_id: int) -> TopicConfig:
-        assert last_queue_id <= QUEUE_ID_MAX
-        count = max(last_queue_id + 1, 1 if name.startswith("%") else self.options.queue_count)
+        needed = min(last_queue_id + 1, QUEUE_COUNT_MAX)
+        count = max(needed, 1 if name.startswith("%") else self.options.queue_count)
         config = TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
         with self._lock:
             self._table.setdefault(name, config)
             self._touch()
             return self._table[name]
+
+
+def check_writable(config: TopicConfig) -> None:
+    """Refuse topics that the operator has closed.
+
+    Raises:
+        InvalidRequest: it is one.
+    """
+    if not config.perm & Permission.WRITE:
+        raise InvalidRequest(
+            f"topic {config.topic_name}: expected one that may be written to, found one that may "
+            "not",
+            field="topic",
+            what="closed topic",
+        )
+
+
+def _new_topic(name: str, queue_count: int, perm: int) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name, read_queue_nums=queue_count, write_queue_nums=queue_count, perm=perm
+    )
 
 
 def with_permission(config: TopicConfig, perm: int) -> TopicConfig:

@@ -43,6 +43,7 @@ from dueline.message import (
     Message,
     decode_properties,
     message_id,
+    real_queue_id,
 )
 from dueline.messaging.agenda import Agenda
 from dueline.messaging.names import OUTCOME_TOPIC, TRANSACTION_GROUP, UNDECIDED_TOPIC
@@ -379,7 +380,7 @@ class Transactions:
         return replace(
             record,
             topic=half.topic.encode(),
-            queue_id=int(properties.get("REAL_QID", "0")),
+            queue_id=real_queue_id(properties.get("REAL_QID")),
             mark=0,
         )
 

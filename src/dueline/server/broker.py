@@ -158,6 +158,7 @@ class Broker:
                 shard=config.name,
                 address=config.listen.flight,
                 pipeline=_Late(self),
+                topics=self.messaging.topics,
             )
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(

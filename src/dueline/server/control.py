@@ -20,12 +20,14 @@ from typing import Any, Final, Protocol
 from pyarrow import flight
 
 from dueline import __version__
+from dueline.admission import check_properties, check_sender_target
 from dueline.consumer_offsets import ConsumerOffsets, check_group
 from dueline.engine import Engine, Results
 from dueline.errors import BrokerError, InvalidRequest, OutcomeUnknown
 from dueline.flight import control
 from dueline.flight.values import Value
 from dueline.message import Message, check_topic, decode_properties
+from dueline.messaging.topics import Topics
 from dueline.server.flight import FlightService, flight_answer
 from dueline.store import PendingMessage, PutResult
 from dueline.store import record as records
@@ -62,7 +64,7 @@ class Pipeline(Protocol):
 class BrokerService(FlightService):
     """Everything that a broker offers over Flight."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it serves, mostly keyword-only
         self,
         engine: Engine,
         offsets: ConsumerOffsets,
@@ -70,8 +72,9 @@ class BrokerService(FlightService):
         shard: str,
         address: str,
         pipeline: Pipeline,
+        topics: Topics,
     ) -> None:
-        super().__init__(engine.store, shard=shard, address=address)
+        super().__init__(engine.store, shard=shard, address=address, topics=topics)
         self._engine = engine
         self._offsets = offsets
         self._pipeline = pipeline
@@ -132,8 +135,34 @@ class BrokerService(FlightService):
                 f"messages: expected at most {control.SEND_COUNT_MAX} at once, "
                 f"found {len(request.messages)}"
             )
+        self._engine.check_accepting()
         born_ms = self._engine.clock.now_ms()
-        messages = [_message(each, born_ms) for each in request.messages]
+        found = [self._checked(each, born_ms) for each in request.messages]
+        messages = [each for each in found if isinstance(each, Message)]
+        results = iter(self._written(messages) if messages else ())
+        return control.Sent(
+            results=tuple(
+                _send_result(next(results) if isinstance(each, Message) else each) for each in found
+            )
+        )
+
+    def _checked(self, outgoing: control.Outgoing, born_ms: int) -> Message | BrokerError:
+        """The message to store, or why there is none; nothing is changed."""
+        message = _message(outgoing, born_ms)
+        try:
+            check_sender_target(message.topic)
+            check_properties(message.properties)
+            self._engine.store.check(message)
+            if self._topics is not None:
+                self._topics.check_rows({message.topic: message.queue_id})
+        except BrokerError as error:
+            self._engine.store.counters.add(refused=1)
+            return error
+        return message
+
+    def _written(self, messages: list[Message]) -> Results:
+        if self._topics is not None:
+            self._topics.make({message.topic for message in messages})
         answered: Future[Results] = Future()
 
         def done(results: Results | BaseException) -> None:
@@ -153,7 +182,7 @@ class BrokerService(FlightService):
         for result in results:
             if isinstance(result, OutcomeUnknown):
                 raise result
-        return control.Sent(results=tuple(_send_result(result) for result in results))
+        return results
 
     # Reading
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -23,6 +23,7 @@ from dueline.flight import protocol
 from dueline.flight.access import access_to
 from dueline.flight.errors import to_flight
 from dueline.flight.values import Value
+from dueline.messaging.topics import Topics
 from dueline.server.staging import Staging
 from dueline.server.tables import Tables, parts
 from dueline.server.windows import Windows
@@ -34,6 +35,7 @@ from dueline.store.schema import (
     STORED_SCHEMA,
     WINDOW_SCHEMA,
 )
+from dueline.store.staged import check_deliveries
 from dueline.store.timeline import Window
 
 __all__ = ["FlightService", "flight_answer"]
@@ -56,10 +58,13 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         shard: str,
         address: str = "127.0.0.1:0",
         staging: Staging | None = None,
+        topics: Topics | None = None,
     ) -> None:
+        """Serve a store; without `topics`, rows may go to any topic and make none."""
         super().__init__(f"grpc+tcp://{address}")
         self._store = store
         self._shard = shard
+        self._topics = topics
         self._staging = Staging(store.clock) if staging is None else staging
         self._windows = Windows(store, self._staging)
         self._tables = Tables(store)
@@ -126,8 +131,15 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
 
     def _put_rows(self, request: protocol.PutRows) -> protocol.RowsPut:
         batches = self._staging.take(request.tokens, SCHEDULE_SCHEMA)
-        result = self._store.put_many(pa.Table.from_batches(batches, schema=SCHEDULE_SCHEMA))
+        table = pa.Table.from_batches(batches, schema=SCHEDULE_SCHEMA)
+        result = self._store.put_many(table, admit=self._admit)
         return protocol.RowsPut(first_seq=result.first_seq, row_count=result.count)
+
+    def _admit(self, last_queue_ids: Mapping[str, int]) -> None:
+        """Let rows in whose topics may be written to; those that are new are made."""
+        if self._topics is not None:
+            self._topics.check_rows(last_queue_ids)
+            self._topics.make(last_queue_ids)
 
     def _cancel(self, request: protocol.Cancel) -> protocol.Answers:
         return _answers(self._store.cancel_named([Name(key) for key in request.keys]))
@@ -182,6 +194,8 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             with self._staging.writing(token, schema):
                 for batch in _batches(reader):
                     self._staging.add(token, batch)
+                    if schema is DELIVERY_SCHEMA:
+                        check_deliveries(batch, body_size_max=self._store.options.body_size_max)
             return self._staging.row_count(token)
 
         row_count = flight_answer(take)

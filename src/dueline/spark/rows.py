@@ -13,15 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline.errors import BrokerError, InvalidRequest
-from dueline.message import (
-    CONTROL_TOPIC,
-    DEAD_LETTER_TOPIC,
-    HALF_TOPIC,
-    LEVEL_TOPIC,
-    QUEUE_ID_MAX,
-    TIMER_TOPIC,
-    check_topic,
-)
+from dueline.message import DEAD_LETTER_TOPIC, QUEUE_ID_MAX
 from dueline.spark.schema import (
     MESSAGE_COLUMNS,
     PENDING_COLUMNS,
@@ -31,11 +23,11 @@ from dueline.spark.schema import (
 )
 from dueline.store import restore
 from dueline.store.schema import MESSAGE_SCHEMA, WINDOW_SCHEMA
+from dueline.store.targets import Targets, queue_id_faults
 
 __all__ = ["deliveries", "message_rows", "pending_rows", "record_rows", "stored_rows"]
 
 _TEXT_SIZE_MAX: Final = 1_000
-_CLOSED_TOPICS: Final = (LEVEL_TOPIC, TIMER_TOPIC, HALF_TOPIC, CONTROL_TOPIC)
 
 
 def record_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
@@ -109,17 +101,11 @@ def _check_targets(messages: pa.RecordBatch) -> None:
     Raises:
         InvalidRequest: a row has such a one.
     """
-    for topic in pc.unique(messages["topic"]).to_pylist():
-        check_topic(topic or "")
-        if topic in _CLOSED_TOPICS:
-            raise InvalidRequest(
-                f"topic: expected one for messages, found the broker's own {topic}"
-            )
-    queue_ids = pc.min_max(pc.fill_null(messages["queue_id"], -1)).as_py()
-    if messages.num_rows and not 0 <= queue_ids["min"] <= queue_ids["max"] <= QUEUE_ID_MAX:
+    Targets.of(messages["topic"]).check()
+    queue_ids = pc.fill_null(messages["queue_id"], -1).to_numpy()
+    if bool(queue_id_faults(queue_ids).any()):
         raise InvalidRequest(
-            f"queue_id: expected 0 to {QUEUE_ID_MAX}, found {queue_ids['min']} to "
-            f"{queue_ids['max']}"
+            f"queue_id: expected 0 to {QUEUE_ID_MAX}, found {queue_ids.min()} to {queue_ids.max()}"
         )
 
 

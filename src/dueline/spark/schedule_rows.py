@@ -26,11 +26,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dueline.admission import BULK_PROPERTIES, SCHEDULE_PROPERTIES, check_sender_target
 from dueline.errors import InvalidRequest
 from dueline.flight.protocol import Description
-from dueline.message import QUEUE_ID_MAX, TOPIC_SIZE_MAX
+from dueline.message import QUEUE_ID_MAX
 from dueline.schedule import parse_duration_ms
 from dueline.store.schema import SCHEDULE_SCHEMA
+from dueline.store.targets import Targets, queue_id_faults
 
 __all__ = ["COLUMNS", "Checked", "check_columns", "checked"]
 
@@ -51,13 +53,8 @@ _TEXT_SIZE_MAX: Final = 32_000
 """A record holds 32,767 bytes of properties; the broker adds some of its own."""
 
 _RESERVED: Final = (
-    "DELAY",
-    "REAL_QID",
-    "REAL_TOPIC",
-    "TIMER_DELAY_MS",
-    "TIMER_DELAY_SEC",
-    "TIMER_DELIVER_MS",
-    "TIMER_OUT_MS",
+    *sorted(SCHEDULE_PROPERTIES),
+    *sorted(BULK_PROPERTIES - SCHEDULE_PROPERTIES),
     "UNIQ_KEY",
 )
 _SEPARATORS: Final = "[\x01\x02]"
@@ -134,16 +131,8 @@ def _given(columns: dict[str, Any]) -> list[str]:
 
 def _topic(column: pa.Array, faults: _Faults, limits: Description) -> dict[str, Any]:
     topic = _cast("topic", column, pa.string())
-    is_good = pc.and_(
-        pc.match_substring_regex(topic, "^[%|a-zA-Z0-9_-]+$"),
-        pc.less_equal(pc.binary_length(topic), TOPIC_SIZE_MAX),
-    )
-    found = pc.utf8_slice_codeunits(pc.fill_null(topic, "null"), 0, 200)
-    expected = f"topic: expected 1 to {TOPIC_SIZE_MAX} of letters, digits and % | _ -, found "
-    faults.add(
-        pc.invert(pc.fill_null(is_good, False)),
-        pc.binary_join_element_wise(expected, found, ""),
-    )
+    reasons = Targets.of(topic, check_sender_target).reasons()
+    faults.add(reasons.is_valid(), reasons)
     return {"topic": topic}
 
 
@@ -217,7 +206,7 @@ def _delay_level(column: pa.Array, faults: _Faults, limits: Description) -> dict
 
 def _queue_id(column: pa.Array, faults: _Faults, limits: Description) -> dict[str, Any]:
     queue_id = _cast("queue_id", column, pa.int64())
-    is_bad = pc.or_(pc.less(queue_id, 0), pc.greater(queue_id, QUEUE_ID_MAX))
+    is_bad = pa.array(queue_id_faults(pc.fill_null(queue_id, 0).to_numpy()))
     faults.add(is_bad, f"queue_id: expected 0 to {QUEUE_ID_MAX}, found another")
     return {"queue_id": pc.if_else(is_bad, pa.scalar(0, pa.int64()), queue_id).cast(pa.int32())}
 

@@ -21,11 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dueline.admission import BULK_PROPERTIES, check_sender_target
 from dueline.errors import InvalidRequest, LimitExceeded
 from dueline.message import (
-    CONTROL_TOPIC,
     HOST_UNKNOWN,
     LEVEL_TOPIC,
+    QUEUE_ID_MAX,
     SYS_STORE_HOST_V6,
     TIMER_TOPIC,
     UniqueIds,
@@ -36,23 +37,12 @@ from dueline.store.kernels import HEADER_DTYPE, Int32s, Int64s
 from dueline.store.record import HEADER_SIZE, MAGIC, MARK_DELAYED, MARK_GROUP, MARK_PRESENT
 from dueline.store.restore import check_rows
 from dueline.store.schema import SCHEDULE_SCHEMA
+from dueline.store.targets import Targets, queue_id_faults
 
 __all__ = ["Bulk", "encode"]
 
-_TOPIC_PATTERN: Final = "^[%|a-zA-Z0-9_-]+$"
 _WHEN: Final = ("deliver_at_ms", "delay_ms", "delay_level")
-_SAID_BY_COLUMNS: Final = (
-    "UNIQ_KEY",
-    "KEYS",
-    "TAGS",
-    "DELAY",
-    "TIMER_DELAY_SEC",
-    "TIMER_DELAY_MS",
-    "TIMER_DELIVER_MS",
-    "TIMER_OUT_MS",
-    "REAL_TOPIC",
-    "REAL_QID",
-)
+_SAID_BY_COLUMNS: Final = BULK_PROPERTIES | {"UNIQ_KEY", "KEYS", "TAGS"}
 _STORE_HOST_AT: Final = 64
 _HEX: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 
@@ -259,35 +249,22 @@ def _due(columns: dict[str, Any], now_ms: int, rules: Rules) -> tuple[Int64s, In
 
 
 def _topics(topics: pa.StringArray) -> tuple[list[str], Int32s]:
-    encoded = topics.dictionary_encode()
-    names = encoded.dictionary
-    indices = encoded.indices.to_numpy().astype(np.int32)
-    good = pc.and_(
-        pc.match_substring_regex(names, _TOPIC_PATTERN),
-        pc.less_equal(pc.binary_length(names), 127),
-    )
-    good = pc.and_(good, pc.not_equal(names, CONTROL_TOPIC))
-    if not pc.all(good, min_count=0).as_py():
-        bad = int(np.flatnonzero(~good.to_numpy(zero_copy_only=False))[0])
-        row = int(np.argmax(indices == bad))
-        raise InvalidRequest(
-            f"row {row}: topic: expected 1 to 127 of letters, digits and % | _ -, "
-            f"found {names[bad].as_py()[:200]!r}",
-            row=row,
-            field="topic",
-        )
-    return names.to_pylist(), indices
+    targets = Targets.of(topics, check_sender_target)
+    targets.check()
+    return targets.names, targets.indices
 
 
 def _queue_ids(columns: dict[str, Any], count: int) -> Int32s:
     if "queue_id" not in columns:
         return np.zeros(count, dtype=np.int32)
     queue_id: Int32s = pc.fill_null(columns["queue_id"], 0).to_numpy()
-    bad = np.flatnonzero((queue_id < 0) | (queue_id > 65_535))
+    bad = np.flatnonzero(queue_id_faults(queue_id))
     if len(bad):
         row = int(bad[0])
         raise InvalidRequest(
-            f"row {row}: queue id: expected 0 to 65535, found {int(queue_id[row])}", row=row
+            f"row {row}: queue id: expected 0 to {QUEUE_ID_MAX}, found {int(queue_id[row])}",
+            row=row,
+            field="queue_id",
         )
     return queue_id
 

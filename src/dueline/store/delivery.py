@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dueline.errors import InvalidRequest, Unavailable
-from dueline.message import QUEUE_ID_MAX, check_topic
+from dueline.message import QUEUE_ID_MAX
 from dueline.store import control, kernels, stamp
 from dueline.store.control import Control
 from dueline.store.core import Core
@@ -28,6 +28,7 @@ from dueline.store.kernels import Int64s
 from dueline.store.record import NO_OFFSET
 from dueline.store.schema import DELIVERY_SCHEMA
 from dueline.store.states import DELIVERED, DROPPED, PENDING
+from dueline.store.targets import Targets, queue_id_faults
 
 __all__ = ["DeliverResult", "Deliverer"]
 
@@ -195,20 +196,17 @@ class _Rows:
         Raises:
             InvalidRequest: a transform has made up a topic or queue that cannot be one.
         """
-        topics = self._table.column("topic").combine_chunks().dictionary_encode()
-        if isinstance(topics, pa.ChunkedArray):
-            topics = pa.concat_arrays(topics.chunks)
-        names = topics.dictionary.to_pylist()
-        for name in names:
-            check_topic(name)
+        targets = Targets.of(self._table.column("topic"))
+        targets.check()
+        names = targets.names
         queue_ids = self._table.column("queue_id").to_numpy().astype(np.int64)
-        if len(queue_ids) and not 0 <= queue_ids.min() <= queue_ids.max() <= QUEUE_ID_MAX:
+        if bool(queue_id_faults(queue_ids).any()):
             raise InvalidRequest(
                 f"queue id: expected 0 to {QUEUE_ID_MAX}, "
                 f"found {queue_ids.min()} to {queue_ids.max()}",
                 field="queue_id",
             )
-        combined = topics.indices.to_numpy().astype(np.int64) << 32 | queue_ids
+        combined = targets.indices.astype(np.int64) << 32 | queue_ids
         distinct, inverse = np.unique(combined, return_inverse=True)
         numbers = np.array(
             [

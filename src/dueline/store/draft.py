@@ -190,7 +190,8 @@ def prepare(
             )
         if due is not None:
             log_topic, log_queue_id = _delayed(properties, due)
-        if log_topic != topic:
+        if due is not None or log_topic is HALF_TOPIC:
+            # Also for a message to that very topic: what it says of a real one is not believed.
             properties["REAL_TOPIC"] = topic
             properties["REAL_QID"] = str(queue_id)
             sized = sized_topic(log_topic)

@@ -25,11 +25,15 @@ import numpy as np
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
 from dueline.message import (
     DELAY_LOG_MARK,
+    DUE_MS_MAX,
     HALF_TOPIC,
+    LEVEL_MAX,
     Message,
     decode_properties,
     key_words,
     parse_message_id,
+    real_queue_id,
+    whole_number,
 )
 from dueline.schedule import Due
 from dueline.store import control
@@ -169,7 +173,7 @@ class Pending:
             seq=seq,
             due_ms=due_of_record(record, properties, self._core),
             topic=properties.get("REAL_TOPIC", ""),
-            queue_id=int(properties.get("REAL_QID", "0")),
+            queue_id=real_queue_id(properties.get("REAL_QID")),
             unique_id=properties.get("UNIQ_KEY", ""),
             record=record,
             state=state,
@@ -352,7 +356,7 @@ def message_of(record: Record) -> Message:
     """The message as its producer sent it, from a delayed or delivered record."""
     properties = decode_properties(record.properties)
     topic = properties.get("REAL_TOPIC", record.topic.decode("utf-8", "replace"))
-    queue_id = int(properties.get("REAL_QID", str(record.queue_id)))
+    queue_id = real_queue_id(properties.get("REAL_QID"), record.queue_id)
     for name in _SCHEDULE_NAMES:
         properties.pop(name, None)
     return Message(
@@ -371,6 +375,6 @@ def message_of(record: Record) -> Message:
 def due_of_record(record: Record, properties: dict[str, str], core: Core) -> int:
     """When the delayed message in this record is due, from the record alone."""
     if "TIMER_OUT_MS" in properties:
-        return max(int(properties["TIMER_OUT_MS"]), 0)
-    level = int(properties.get("DELAY", "1"))
+        return whole_number(properties["TIMER_OUT_MS"], 0, number_max=DUE_MS_MAX)
+    level = whole_number(properties.get("DELAY"), 1, number_max=LEVEL_MAX)
     return record.store_ms + core.levels_at(record.position).delay_ms(max(level, 1))

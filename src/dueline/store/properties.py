@@ -19,7 +19,17 @@ from dueline.message import string_hash
 from dueline.store import kernels
 from dueline.store.kernels import Int64s
 
-__all__ = ["key_hash", "key_hashes", "merge", "pick", "split", "tags_codes", "text", "values"]
+__all__ = [
+    "indexed",
+    "key_hash",
+    "key_hashes",
+    "merge",
+    "pick",
+    "split",
+    "tags_codes",
+    "text",
+    "values",
+]
 
 _NAME_VALUE: Final = 1
 _SEPARATOR: Final = 2
@@ -157,6 +167,12 @@ def tags_codes(tags: pa.Array) -> Int64s:
 def _tag_hash(value: bytes | str) -> int:
     tag = value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
     return string_hash(tag) if tag else 0
+
+
+def indexed(texts: pa.BinaryArray) -> tuple[Int64s, pa.ListArray]:
+    """What is indexed of records with these property strings: tags codes and key hashes."""
+    hashes = key_hashes(values(texts, "UNIQ_KEY"), values(texts, "KEYS"))
+    return tags_codes(values(texts, "TAGS")), hashes
 
 
 def key_hashes(unique_ids: pa.Array, keys: pa.Array) -> pa.ListArray:

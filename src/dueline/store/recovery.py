@@ -23,7 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from dueline.errors import CorruptRecord
-from dueline.message import SYS_COMMIT, SYS_TRANSACTION_MASK
+from dueline.message import (
+    DUE_MS_MAX,
+    LEVEL_MAX,
+    SYS_COMMIT,
+    SYS_TRANSACTION_MASK,
+    real_queue_id,
+    whole_number,
+)
 from dueline.store import checkpoint as checkpoints
 from dueline.store import control, properties
 from dueline.store import record as records
@@ -267,7 +274,7 @@ class _Recovery:
             topic=np.array(
                 [core.timeline.topics.number_of(name) for name in topic_names], dtype=np.int32
             ),
-            queue_id=np.array([_number(value, 0) for value in queue_ids], dtype=np.int32),
+            queue_id=np.array([real_queue_id(value) for value in queue_ids], dtype=np.int32),
         )
         fresh = np.flatnonzero(units.seq >= core.timeline.open.end)
         for base in np.unique(positions - positions % core.delay.segment_size_bytes).tolist():
@@ -307,9 +314,10 @@ class _Recovery:
         dues = []
         for row, position in enumerate(positions.tolist()):
             if timer[row] is not None:
-                dues.append(max(_number(timer[row], 0), 0))
+                dues.append(whole_number(timer[row], 0, number_max=DUE_MS_MAX))
             else:
-                delay_ms = core.levels_at(position).delay_ms(max(_number(level[row], 1), 1))
+                number = whole_number(level[row], 1, number_max=LEVEL_MAX)
+                delay_ms = core.levels_at(position).delay_ms(max(number, 1))
                 dues.append(store_ms[row] + delay_ms)
         return np.array(dues, dtype=np.int64)
 
@@ -484,10 +492,3 @@ def _without_open_group(log: Log, found: Scan, whole_end: int) -> Scan:
 
 def _text(value: bytes | None) -> str:
     return "" if value is None else value.decode("utf-8", "replace")
-
-
-def _number(value: bytes | None, default: int) -> int:
-    try:
-        return default if value is None else int(value)
-    except ValueError:
-        return default

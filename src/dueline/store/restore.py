@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline.errors import CorruptRecord, InvalidRequest
-from dueline.message import DEAD_LETTER_TOPIC, HALF_TOPIC, TOPIC_SIZE_MAX, pack_host
+from dueline.message import DEAD_LETTER_TOPIC, TOPIC_SIZE_MAX, pack_host
 from dueline.store import kernels, properties, stamp
 from dueline.store.kernels import HEADER_DTYPE, Int64s
 from dueline.store.record import (
@@ -37,23 +37,27 @@ from dueline.store.record import (
     decode,
 )
 from dueline.store.schema import DELIVERY_SCHEMA, MESSAGE_SCHEMA, empty_batch
+from dueline.store.targets import Targets, queue_id_faults
 
 __all__ = [
+    "Fields",
     "carry",
     "damaged",
     "dead_letters",
     "deliveries",
     "encode_deliveries",
     "forbidden",
+    "marks_of",
     "messages",
 ]
 
 _MARK: Final = MARK_PRESENT | MARK_DELAYED | MARK_GROUP
 _HOST_SIZE: Final = 8
+_TEXT_SIZE_MAX: Final = 1_000
 _NO_HOST: Final = pack_host("0.0.0.0", 0)
 
 
-class _Fields:
+class Fields:
     """Where the variable parts of a batch of records are."""
 
     def __init__(self, records: pa.BinaryArray) -> None:
@@ -129,11 +133,13 @@ def carry(window: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def forbidden(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """True for rows whose real topic is not one: empty, or the broker's own half topic."""
-    topics = window.column("topic")
-    bad = pc.or_(pc.equal(topics, HALF_TOPIC), pc.equal(pc.binary_length(topics), 0))
-    result: npt.NDArray[np.bool_] = bad.to_numpy(zero_copy_only=False)
-    return result
+    """True for rows whose real topic or queue is not one that a message can be delivered to.
+
+    No door lets such a message in, but a record may have been written by another program, or by a
+    version that did.
+    """
+    bad = queue_id_faults(window.column("queue_id").to_numpy())
+    return bad | Targets.of(window.column("topic")).bad()
 
 
 def dead_letters(window: pa.RecordBatch) -> pa.RecordBatch:
@@ -141,10 +147,10 @@ def dead_letters(window: pa.RecordBatch) -> pa.RecordBatch:
     rows = []
     for row in window.to_pylist():
         facts = {
-            "DUELINE_REASON": _reason(row["record"], row["topic"]),
+            "DUELINE_REASON": _reason(row["record"], row["topic"], row["queue_id"]),
             "DUELINE_ORIGIN": str(row["origin"]),
             "DUELINE_DUE_MS": str(row["due_ms"]),
-            "DUELINE_TOPIC": row["topic"] or "-",
+            "DUELINE_TOPIC": _plain(row["topic"]) or "-",
             "DUELINE_QUEUE_ID": str(row["queue_id"]),
         }
         rows.append(
@@ -162,21 +168,26 @@ def dead_letters(window: pa.RecordBatch) -> pa.RecordBatch:
     return encode_deliveries(pa.RecordBatch.from_pylist(rows, schema=MESSAGE_SCHEMA))
 
 
-def _reason(data: bytes, topic: str) -> str:
+def _reason(data: bytes, topic: str, queue_id: int) -> str:
     if not data:
         return "the record's segment is gone"
     try:
         decode(data)
     except CorruptRecord as error:
-        return error.message.replace("\x01", " ").replace("\x02", " ")
-    return f"not a topic to deliver to: {topic!r}"
+        return _plain(error.message)
+    return f"not a topic to deliver to: {_plain(topic)!r}, or no queue: {queue_id}"
+
+
+def _plain(text: str) -> str:
+    """Text of a record that nobody has checked, as a property can hold it."""
+    return text[:_TEXT_SIZE_MAX].replace("\x01", " ").replace("\x02", " ")
 
 
 def deliveries(window: pa.RecordBatch) -> pa.RecordBatch:
     """DELIVERY rows of sound WINDOW rows, by patching their bytes."""
     if not window.num_rows:
         return empty_batch(DELIVERY_SCHEMA)
-    fields = _Fields(window.column("record"))
+    fields = Fields(window.column("record"))
     texts = fields.properties()
     topics = window.column("topic").cast(pa.binary())
     topic_size = pc.binary_length(topics).to_numpy().astype(np.int64)
@@ -209,7 +220,7 @@ def deliveries(window: pa.RecordBatch) -> pa.RecordBatch:
 
 def messages(window: pa.RecordBatch) -> pa.RecordBatch:
     """MESSAGE rows of sound WINDOW rows."""
-    fields = _Fields(window.column("record"))
+    fields = Fields(window.column("record"))
     headers = fields.headers
     maps = properties.split(fields.properties())
 
@@ -343,6 +354,11 @@ def _tail(topics: pa.BinaryArray, topic_size: Int64s, texts: pa.BinaryArray) -> 
     return kernels.join(sizes, topics, kernels.fixed_rows(text_size), texts)
 
 
+def marks_of(origin: Int64s) -> npt.NDArray[np.uint64]:
+    """The marks of delivered records, but for their checks."""
+    return (origin | _MARK).astype(np.uint64)
+
+
 def _finish(  # noqa: PLR0913 - the columns of one schema, all keyword-only
     records: pa.BinaryArray,
     *,
@@ -361,13 +377,10 @@ def _finish(  # noqa: PLR0913 - the columns of one schema, all keyword-only
         data,
         offsets[:-1],
         offsets[1:],
-        marks=(origin | _MARK).astype(np.uint64),
+        marks=marks_of(origin),
         store_ms=due_ms,
     )
-    hashes = properties.key_hashes(
-        properties.values(texts, "UNIQ_KEY"), properties.values(texts, "KEYS")
-    )
-    codes = properties.tags_codes(properties.values(texts, "TAGS"))
+    codes, hashes = properties.indexed(texts)
     return pa.RecordBatch.from_arrays(
         [
             pa.array(origin),

@@ -45,7 +45,7 @@ from dueline.store.record import Record
 from dueline.store.recovery import Report
 from dueline.store.schema import WINDOW_SCHEMA
 from dueline.store.timeline import Window
-from dueline.store.writing import PutManyResult, PutResult, Putter
+from dueline.store.writing import Admit, PutManyResult, PutResult, Putter
 
 __all__ = ["Store", "delay_log_reader"]
 
@@ -152,9 +152,22 @@ class Store:
         self._seal_if_full()
         return results
 
-    def put_many(self, table: pa.Table) -> PutManyResult:
-        """Accept a table of delayed messages (`SCHEDULE_SCHEMA`), all of them or none."""
-        result = self._putter.put_many(table)
+    def check(self, message: Message) -> None:
+        """Refuse a message that `put` would refuse for what it says; nothing is changed.
+
+        Raises:
+            InvalidRequest, LimitExceeded: says what is wrong with it.
+        """
+        self._putter.check(message)
+
+    def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:
+        """Accept a table of delayed messages (`SCHEDULE_SCHEMA`), all of them or none.
+
+        Args:
+            admit: is given the highest queue id of each topic before anything is written, and
+                raises if that may not be.
+        """
+        result = self._putter.put_many(table, admit)
         self._seal_if_full()
         return result
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -32,7 +32,10 @@ from dueline.store.log import Log
 from dueline.store.record import MARK_DELAYED, MARK_GROUP
 from dueline.store.run import Units
 
-__all__ = ["PutManyResult", "PutResult", "Putter"]
+__all__ = ["Admit", "PutManyResult", "PutResult", "Putter"]
+
+Admit = Callable[[Mapping[str, int]], None]
+"""May rows go to these topics? Given the highest queue id of each; raises if not."""
 
 GROUP_MESSAGES_MAX: Final = 1024
 PART_ROWS: Final = 32_768
@@ -324,7 +327,13 @@ class Putter:
             return store_ms + self._core.rules.levels.delay_ms(draft.due.level)
         return draft.due.due_ms
 
-    def put_many(self, table: pa.Table) -> PutManyResult:
+    def check(self, message: Message) -> None:
+        """Refuse what `put` would refuse."""
+        core = self._core
+        draft = prepare(message, now_ms=core.clock.now_ms(), rules=core.rules, ids=core.ids)
+        core.check_size(draft.size_bytes(core.store_host), is_delayed=draft.due is not None)
+
+    def put_many(self, table: pa.Table, admit: Admit | None = None) -> PutManyResult:
         """Accept a table of messages (see `dueline.store.bulk`), all of them or none.
 
         Raises:
@@ -338,6 +347,8 @@ class Putter:
         except BrokerError:
             self._encode(table, now_ms)  # refuses it too, and counts rows from the table's first
             raise
+        if admit is not None:
+            admit(_last_queue_ids(parts))
         return self._put_parts(parts)
 
     def _encode(self, table: pa.Table, now_ms: int) -> bulk.Bulk:
@@ -447,6 +458,17 @@ class Putter:
             self._core.check_open()
             self._core.room.check_send()
             return self._put_delayed(drafts, replaced=replaced)
+
+
+def _last_queue_ids(parts: Sequence[bulk.Bulk]) -> dict[str, int]:
+    """The highest queue id of each topic."""
+    last: dict[str, int] = {}
+    for part in parts:
+        highest = np.zeros(len(part.names), dtype=np.int32)
+        np.maximum.at(highest, part.topic, part.queue_id)
+        for name, queue_id in zip(part.names, highest.tolist(), strict=True):
+            last[name] = max(queue_id, last.get(name, 0))
+    return last
 
 
 def _cut(parts: Sequence[bulk.Bulk], positions: Int64s) -> Iterator[tuple[bulk.Bulk, Int64s]]:

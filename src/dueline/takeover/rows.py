@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dueline.errors import InvalidRequest
+from dueline.admission import OUTCOME_TOPIC, SELF_TEST_TOPIC, UNDECIDED_TOPIC, is_target
 from dueline.message import (
     HALF_TOPIC,
     LEVEL_TOPIC,
@@ -36,7 +36,6 @@ from dueline.message import (
     SYS_COMMIT,
     SYS_TRANSACTION_MASK,
     TIMER_TOPIC,
-    check_topic,
 )
 from dueline.messaging.names import is_system_group
 from dueline.schedule import DelayLevels
@@ -49,12 +48,11 @@ from dueline.takeover.source import Batch, Source, TimerProgress
 
 __all__ = ["TAKEN", "Choice", "Classifier", "Facts", "Kind", "Rows", "identities"]
 
-OUTCOME_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TIMER_PRECISION_MS: Final = 1_000
 _DUE_SIZE: Final = 40  # what the due time adds to a message's properties, at most
 _DUE_MS_MAX: Final = 1 << 44
 _INTERNAL_TOPICS: Final = frozenset(
-    {OUTCOME_TOPIC, "OFFSET_MOVED_EVENT", "SELF_TEST_TOPIC", "RMQ_SYS_TRACE_TOPIC"}
+    {OUTCOME_TOPIC, "OFFSET_MOVED_EVENT", SELF_TEST_TOPIC, "RMQ_SYS_TRACE_TOPIC"}
 )
 _INTERNAL_PREFIX: Final = "rmq_sys_"
 _CONTROL: Final = "DUELINE_SYS_CONTROL"
@@ -150,7 +148,7 @@ class Classifier:
         """How far the queues of ordinary topics were read by the group that is ahead."""
         ends: dict[tuple[str, int], int] = {}
         for topic, groups in self._offsets.items():
-            if is_internal(topic) or not is_good_topic(topic) or not self.exists(topic):
+            if is_internal(topic) or not _is_kept(topic) or not self.exists(topic):
                 continue
             for group, offsets in groups.items():
                 for queue_id, offset in offsets.items():
@@ -209,7 +207,7 @@ class Classifier:
 
     def _ordinary(self, rows: Rows, topic: str, chosen: Int64s) -> None:
         headers = rows.columns.headers
-        if not is_good_topic(topic):
+        if not _is_kept(topic):
             rows.kinds[chosen] = Kind.UNKNOWN_TARGET
             return
         if not self.exists(topic):
@@ -293,7 +291,7 @@ class Classifier:
             return
         texts = rows.columns.texts.take(pa.array(chosen))
         topics = properties.values(texts, "REAL_TOPIC").dictionary_encode()
-        good = np.array([is_good_topic(name.decode("utf-8", "replace")) for name in
+        good = np.array([is_target(name.decode("utf-8", "replace")) for name in
                          topics.dictionary.to_pylist()] + [False])  # fmt: skip
         indices = pc.fill_null(topics.indices, len(topics.dictionary)).to_numpy()
         queue_ids = _numbers(properties.values(texts, "REAL_QID"), missing=-1)
@@ -374,13 +372,9 @@ def identities(rows: Rows, chosen: Int64s) -> list[bytes]:
     ]
 
 
-def is_good_topic(topic: str) -> bool:
-    """Can a message be delivered to a topic of this name?"""
-    try:
-        check_topic(topic)
-    except InvalidRequest:
-        return False
-    return topic not in (LEVEL_TOPIC, TIMER_TOPIC, HALF_TOPIC)
+def _is_kept(topic: str) -> bool:
+    """Can stored messages of this topic be taken over? Those that were set aside too."""
+    return is_target(topic) or topic == UNDECIDED_TOPIC
 
 
 def _numbers(values: pa.BinaryArray, *, missing: int = 0) -> Int64s:

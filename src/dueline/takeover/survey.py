@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dueline.admission import OUTCOME_TOPIC
 from dueline.errors import CorruptRecord, NotFound
 from dueline.message import LEVEL_TOPIC, SYS_COMMIT, SYS_TRANSACTION_MASK, TIMER_TOPIC
 from dueline.store import kernels, properties
@@ -22,7 +23,6 @@ from dueline.store.kernels import Int64s
 from dueline.store.record import HEADER_SIZE, HOST_V6_EXTRA
 from dueline.store.scan import Damage
 from dueline.takeover.rows import (
-    OUTCOME_TOPIC,
     Choice,
     Classifier,
     Facts,

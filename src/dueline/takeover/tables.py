@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.errors import InvalidRequest
 from dueline.imports import ImportEntry
-from dueline.message import check_topic
+from dueline.message import QUEUE_COUNT_MAX, check_topic
 from dueline.messaging.group_configs import GroupTable
 from dueline.messaging.names import is_system_group, is_system_topic
-from dueline.messaging.topics import QUEUE_COUNT_MAX, Topics
+from dueline.messaging.topics import Topics
 from dueline.store import Files, Store
 from dueline.takeover.rows import group_offsets, is_internal
 from dueline.takeover.source import Source

@@ -34,7 +34,7 @@ MESSAGES = st.builds(
     Message,
     topic=st.sampled_from(["orders", "x" * 127, "%RETRY%g"]),
     body=st.binary(max_size=30),
-    queue_id=st.integers(0, 65_535),
+    queue_id=st.integers(0, 1_023),
     properties=st.fixed_dictionaries(
         {"TIMER_DELAY_MS": st.integers(1, 50).map(str)},
         optional={"KEYS": WORDS, "TAGS": WORDS, "own": WORDS, "UNIQ_KEY": WORDS},

@@ -12,13 +12,14 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dueline.admission import RESERVED_PROPERTIES, check_sender_target
 from dueline.message import (
     SYS_BORN_HOST_V6,
     Message,
     format_host,
 )
 from dueline.messaging.filters import SQL92, TAG, Filter, filter_of
-from dueline.messaging.names import DEAD_PREFIX, RETRY_PREFIX, is_closed_to_senders
+from dueline.messaging.names import DEAD_PREFIX, RETRY_PREFIX
 from dueline.messaging.pop import Held
 from dueline.messaging.retries import ATTEMPT_MAX
 from dueline.server.grpc.bodies import ENCODING_IDENTITY, body_of, stored_body
@@ -48,21 +49,6 @@ KEY_COUNT_MAX: Final = 128
 
 _Message: Final = message_class("Message")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-
-_RESERVED_NAMES: Final = """
-    KEYS TAGS UNIQ_KEY WAIT CLUSTER MSG_REGION TRACE_ON DELAY REAL_TOPIC REAL_QID RETRY_TOPIC
-    ORIGIN_MESSAGE_ID RECONSUME_TIME MAX_RECONSUME_TIMES TRAN_MSG PGROUP __transactionId__
-    CHECK_IMMUNITY_TIME_IN_SECONDS TRANSACTION_CHECK_TIMES TRAN_PREPARED_QUEUE_OFFSET MIN_OFFSET
-    MAX_OFFSET CONSUME_START_TIME INSTANCE_ID POP_CK 1ST_POP_TIME INNER_NUM INNER_BASE
-    INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET __SHARDINGKEY TIMER_DELAY_SEC TIMER_DELAY_MS
-    TIMER_DELIVER_MS TIMER_OUT_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES
-    TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL __STARTDELIVERTIME __BORNHOST BORN_TIMESTAMP
-    DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32# CORRELATION_ID REPLY_TO_CLIENT TTL MSG_TYPE
-    ARRIVE_TIME PUSH_REPLY_TIME BUYER_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG EXTEND_UNIQ_INFO
-    TRACE_CONTEXT
-"""
-RESERVED: Final = frozenset(_RESERVED_NAMES.split())
-"""Names with a meaning of their own: users may not set them, and do not see them."""
 
 MessageType = ENUMS["MessageType"]
 _DELAY_NAMES: Final = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
@@ -103,11 +89,10 @@ def from_proto(message: Any, topic: str, *, sender: Sender) -> Message:
     """The message to store; its queue is not chosen yet.
 
     Raises:
-        Refused: says which rule it breaks.
+        InvalidRequest: says which rule it breaks.
     """
     system = message.system_properties
-    if is_closed_to_senders(topic):
-        raise Refused(Code.ILLEGAL_TOPIC, f"topic {topic}: expected one that is not the broker's")
+    check_sender_target(topic)
     _check_id(system.message_id)
     body = stored_body(bytes(message.body), system.body_encoding, sender.body_size_max)
     properties = _user_properties(message)
@@ -174,7 +159,8 @@ def _user_properties(message: Any) -> dict[str, str]:
             f"{USER_PROPERTY_SIZE_MAX} characters, found {len(properties)} with {size}",
         )
     for name, value in properties.items():
-        if name in RESERVED or not name.strip() or _CONTROL.search(name) or _CONTROL.search(value):
+        is_reserved = name in RESERVED_PROPERTIES or not name.strip()
+        if is_reserved or _CONTROL.search(name) or _CONTROL.search(value):
             raise Refused(
                 Code.ILLEGAL_MESSAGE_PROPERTY_KEY,
                 f"property {name[:80]!r}: expected a name that is not reserved, and no control "
@@ -242,7 +228,7 @@ def plain_proto(
     message = _Message(body=body)
     message.topic.CopyFrom(topic)
     for name, value in properties.items():
-        if name not in RESERVED:
+        if name not in RESERVED_PROPERTIES:
             message.user_properties[_text(name)] = _text(value)
     system = message.system_properties
     system.message_id = _text(properties.get("UNIQ_KEY", ""))

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dueline.admission import is_closed
 from dueline.message import check_topic
-from dueline.messaging.names import DEAD_PREFIX, is_closed_to_senders
+from dueline.messaging.names import DEAD_PREFIX
 from dueline.server.grpc.codes import Code, Refused, ok
 from dueline.server.grpc.convert import MessageType, name_of
 from dueline.server.grpc.parts import Parts
@@ -86,7 +87,7 @@ class Routes:
         Raises:
             NotFound: it does not exist and is not made by being used.
         """
-        if is_closed_to_senders(topic):
+        if is_closed(topic):
             raise Refused(Code.ILLEGAL_TOPIC, f"topic {topic}: expected one of yours")
         topics = self._parts.messaging.topics
         if topic.startswith(DEAD_PREFIX):

@@ -45,20 +45,21 @@ class Sending:
 
     async def send_message(self, request: Any, context: Any) -> Any:
         topic = self._check(request)
-        config = await self._routes.find(topic)
-        if not config.perm & Permission.WRITE or not config.write_queue_nums:
-            raise Refused(Code.FORBIDDEN, f"topic {topic}: expected one that may be sent to")
         sender = Sender(
             born_host=self._parts.peers(context.peer()),
             body_size_max=self._parts.engine.store.options.body_size_max,
             now_ms=self._parts.now_ms(),
         )
-        messages = [
-            self._placed(from_proto(each, topic, sender=sender), config)
-            for each in request.messages
-        ]
-        if any("TRAN_MSG" in message.properties for message in messages):
+        # Looked at before the topic is: what is refused makes none.
+        found = [from_proto(each, topic, sender=sender) for each in request.messages]
+        if any("TRAN_MSG" in message.properties for message in found):
             self._parts.messaging.transactions.check_room()
+        if self._parts.messaging.topics.get(topic) is None:
+            self._check_first(found)
+        config = await self._routes.find(topic)
+        if not config.perm & Permission.WRITE or not config.write_queue_nums:
+            raise Refused(Code.FORBIDDEN, f"topic {topic}: expected one that may be sent to")
+        messages = [self._placed(message, config) for message in found]
         results = await self._parts.sent(messages)
         entries = [
             self._entry(message, result) for message, result in zip(messages, results, strict=True)
@@ -70,6 +71,17 @@ class Sending:
         else:
             answer.status.code = Code.MULTIPLE_RESULTS
         return answer
+
+    def _check_first(self, messages: list[Message]) -> None:
+        """Refuse the first messages to a topic if the store would take none of them."""
+        faults = []
+        for message in messages:
+            try:
+                self._parts.engine.store.check(message)
+            except BrokerError as error:
+                faults.append(error)
+        if len(faults) == len(messages):
+            raise _send_error(faults[0])
 
     def _check(self, request: Any) -> str:
         count_max = self._parts.options.send_count_max

@@ -54,6 +54,7 @@ _BY_SUBJECT: Final[Mapping[str, ResponseCode]] = {
     "topic": ResponseCode.TOPIC_NOT_EXIST,
     "group": ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     "filter": ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+    "closed topic": ResponseCode.NO_PERMISSION,
 }
 _BY_CLASS: Final[tuple[tuple[type[BrokerError], ResponseCode], ...]] = (
     (InvalidRequest, ResponseCode.INVALID_PARAMETER),

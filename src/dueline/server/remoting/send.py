@@ -16,25 +16,31 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from dueline.errors import NotFound
+from dueline.admission import (
+    BROKER_PROPERTIES,
+    check_queue_id,
+    check_target,
+    drop_broker_properties,
+)
+from dueline.errors import BrokerError, NotFound
 from dueline.message import (
     SYS_TRANSACTION_MASK,
     Message,
-    check_topic,
     decode_properties,
     new_message,
 )
 from dueline.messaging import retries
-from dueline.messaging.names import dead_topic, group_of_retry, is_closed_to_senders
+from dueline.messaging.names import dead_topic, group_of_retry
 from dueline.messaging.recall_handle import RecallHandle
-from dueline.server.remoting.answers import Answer, Refused
+from dueline.messaging.topics import check_writable
+from dueline.server.remoting.answers import Answer, Refused, message_code_of
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler
 from dueline.store import PutResult
 from dueline.wire.admin_bodies import TopicConfig
 from dueline.wire.batch import decode_batch
-from dueline.wire.codes import VERSION_3_4_9, Permission, RequestCode, ResponseCode, Serialization
+from dueline.wire.codes import VERSION_3_4_9, RequestCode, ResponseCode, Serialization
 from dueline.wire.header import parse_long
 from dueline.wire.headers import SendRequest, SendResponse
 from dueline.wire.send_answer import REGION, encode_send_answer
@@ -45,7 +51,7 @@ BATCH_COUNT_MAX: Final = 10_000
 TARGET_COUNT_MAX: Final = 10_000
 
 # What only the broker may say about a message; WAIT is a question to the broker.
-_NOT_TAKEN: Final = frozenset({"REAL_TOPIC", "REAL_QID", "TIMER_OUT_MS", "WAIT"})
+_NOT_TAKEN: Final = BROKER_PROPERTIES | {"WAIT", "TIMER_DEL_UNIQKEY"}
 
 
 class _Target(NamedTuple):
@@ -103,6 +109,8 @@ class Sends:
             if target.group is not None:
                 message = self._retried(request, header, message, target.group)
             messages = [message]
+        if context.topics.get(header.topic) is None:
+            self._make_topic(header, messages)
         if context.topics.is_saved:
             context.write(request, messages, self._answer, len(body))
         else:
@@ -137,13 +145,8 @@ class Sends:
         return target, max(header.born_timestamp, 0), decode_properties(header.properties or "")
 
     def _target(self, request: Request, header: SendRequest) -> _Target:
-        check_topic(header.topic)
-        if is_closed_to_senders(header.topic):
-            raise Refused(
-                ResponseCode.NO_PERMISSION,
-                f"topic {header.topic}: expected one that clients may send to; it is the broker's",
-            )
-        config = self._context.topics.for_send(
+        check_target(header.topic)
+        config = self._context.topics.planned(
             header.topic,
             default_topic=header.default_topic,
             queue_count=header.default_topic_queue_nums,
@@ -155,6 +158,22 @@ class Sends:
             group=group_of_retry(header.topic),
             is_batch=request.command.code == RequestCode.SEND_BATCH_MESSAGE or header.batch,
             reconsume_times=max(header.reconsume_times or 0, 0),
+        )
+
+    def _make_topic(self, header: SendRequest, messages: Sequence[Message]) -> None:
+        """Make the topic of a first send, unless the store would refuse all of it."""
+        faults = []
+        for message in messages:
+            try:
+                self._context.store.check(message)
+            except BrokerError as error:
+                faults.append(error)
+        if len(faults) == len(messages):
+            raise Refused(message_code_of(faults[0]), faults[0].message)
+        self._context.topics.for_send(
+            header.topic,
+            default_topic=header.default_topic,
+            queue_count=header.default_topic_queue_nums,
         )
 
     def _batch(
@@ -260,19 +279,12 @@ class Sends:
 
 
 def _drop(properties: dict[str, str]) -> None:
-    for name in _NOT_TAKEN:
-        properties.pop(name, None)
+    drop_broker_properties(properties)
+    properties.pop("WAIT", None)
 
 
 def _check_queue(config: TopicConfig, queue_id: int) -> None:
     """A send may name one of the topic's queues, or none: then it gets any."""
-    if not config.perm & Permission.WRITE:
-        raise Refused(
-            ResponseCode.NO_PERMISSION, f"topic {config.topic_name} may not be written to"
-        )
+    check_writable(config)
     count = max(config.read_queue_nums, config.write_queue_nums)
-    if queue_id >= count:
-        raise Refused(
-            ResponseCode.INVALID_PARAMETER,
-            f"topic {config.topic_name}: queue id: expected 0 to {count - 1}, found {queue_id}",
-        )
+    check_queue_id(config.topic_name, max(queue_id, 0), count)

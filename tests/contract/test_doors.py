@@ -1,0 +1,113 @@
+"""The same attempts at every door of one broker; a door that decides differently fails."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.contract.cases import CASES, IGNORE, REFUSE
+from tests.contract.doors import DOORS, HOUR_MS, Attempt, Unsayable, flight_send
+from tests.unit.server.local import running, small_config
+
+from dueline.server.broker import Broker
+from dueline.store import restore
+
+FAR_MS = 20 * 365 * 24 * HOUR_MS
+ROOM = {"store.commit_segment_size": "16MiB", "store.delay_segment_size": "16MiB"}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    folder = tmp_path_factory.mktemp("contract")
+    with running(small_config(folder, **{"listen.grpc": "127.0.0.1:0"}, **ROOM)) as broker:
+        yield broker
+
+
+def waiting(broker: Broker) -> list[tuple[str, int, bytes, dict[str, str]]]:
+    """Topic, queue, body and properties of every delayed message, from its record."""
+    until_ms = broker.clock.now_ms() + FAR_MS
+    corner = broker.store.next_corner(until_ms=until_ms, row_count_max=100_000)
+    window = broker.store.read_window(broker.store.window(corner))
+    found = []
+    for row in restore.messages(window).to_pylist():
+        properties = dict(row["properties"])
+        found.append((row["topic"], row["queue_id"], row["body"], properties))
+    return found
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", CASES)
+def test_every_door_decides_alike(broker: Broker, door: str, name: str) -> None:
+    case = CASES[name]
+    topic = case.attempt.topic.replace("{door}", door.replace(" ", "-").replace(".", "-"))
+    attempt = Attempt(
+        topic=topic,
+        body=case.attempt.body,
+        queue_id=case.attempt.queue_id,
+        properties=case.attempt.properties,
+        delay_ms=case.attempt.delay_ms,
+    )
+    before = waiting(broker)
+    topics = set(broker.messaging.topics.all().topic_config_table)
+    ends = broker.store.stats()["commit_log"]["end"]
+
+    try:
+        refusal = DOORS[door](broker, attempt)
+    except Unsayable:
+        pytest.skip(f"{door} has no words for it")
+
+    if case.expected(door) is REFUSE:
+        assert refusal
+        assert waiting(broker) == before
+        assert broker.store.stats()["commit_log"]["end"] == ends
+        assert set(broker.messaging.topics.all().topic_config_table) == topics
+        return
+    assert refusal is None
+    (taken,) = [each for each in waiting(broker) if each not in before]
+    assert taken[:3] == (topic, attempt.queue_id or taken[1], attempt.body)
+    if case.expected(door) is IGNORE:
+        assert not attempt.properties.items() & taken[3].items()
+    else:
+        assert attempt.properties.items() <= taken[3].items()
+    assert broker.messaging.topics.get(topic) is not None
+
+
+def test_a_topic_that_is_made_survives_a_crash(broker: Broker) -> None:
+    assert flight_send(broker, Attempt(topic="durable")) is None
+
+    saved = json.loads((broker.store.path / "config" / "topics.json").read_text())
+    assert "durable" in saved["topicConfigTable"]
+
+
+def test_a_row_cannot_end_a_transaction(broker: Broker) -> None:
+    """An outcome is a record of a topic of the broker's own, with a half message's offset."""
+    outcome = Attempt(topic="RMQ_SYS_TRANS_OP_HALF_TOPIC", body=b"0", delay_ms=0)
+
+    refusals = [door(broker, outcome) for door in DOORS.values()]
+
+    assert all(refusals)
+    assert broker.store.offset_range("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0) == (0, 0)
+
+
+def test_nobody_waits_in_a_topic_that_recovery_would_read_differently(tmp_path: Path) -> None:
+    """What is taken from memory before a crash and from the log after it is the same."""
+    config = small_config(tmp_path, **{"listen.grpc": "127.0.0.1:0"}, **ROOM)
+    with running(config) as broker:
+        for number, door in enumerate(DOORS.values()):
+            for property_name in ("REAL_TOPIC", "REAL_QID"):
+                attempt = Attempt(
+                    topic=f"t{number}-{property_name}", properties={property_name: "../../evil"}
+                )
+                door(broker, attempt)
+        before = [each[:3] for each in waiting(broker)]
+    # As after a crash: everything derived is read from the logs again.
+    for derived in ("checkpoint", "states", "timeline", "runs"):
+        for path in config.store_folder.glob(f"{derived}*"):
+            if path.is_file():
+                path.unlink()
+    with running(config) as broker:
+        after = [each[:3] for each in waiting(broker)]
+
+    assert before
+    assert after == before
+    assert all("evil" not in each[0] for each in after)
