@@ -1,0 +1,1 @@
+"""Honest clients beside hostile ones: what the one notices of the other."""
