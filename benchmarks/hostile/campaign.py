@@ -76,6 +76,8 @@ class Served:
             }.items()
         }
         self._wait_for("(Spark ready)")
+        # The first batch takes longer than all later ones.
+        _honest(self, "warm-up", seconds=1, rate=10, seed=0)
         return self
 
     def __exit__(
@@ -130,22 +132,27 @@ def campaign(
     topic = f"honest-{system_time_ms()}"
     cpu_s = served.cpu_s()
     with _watching(served) as watch, _running(served, peers, seconds):
-        words = [served.addresses["name_server"], topic, str(seconds), str(rate), str(seed)]
-        honest = subprocess.run(
-            [sys.executable, "-m", "benchmarks.hostile.honest", *words],
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
+        seen = _honest(served, topic, seconds=seconds, rate=rate, seed=seed)
     return Stage(
         peers=list(peers),
-        seen=Result(**json.loads(honest.stdout)),
+        seen=seen,
         is_alive=served.is_alive,
         memory_mib=served.memory_mib(),
         peak_mib=watch.peak_mib,
         file_count=watch.file_count,
         cpu_s=served.cpu_s() - cpu_s,
     )
+
+
+def _honest(served: Served, topic: str, *, seconds: float, rate: int, seed: int) -> Result:
+    words = [served.addresses["name_server"], topic, str(seconds), str(rate), str(seed)]
+    ended = subprocess.run(
+        [sys.executable, "-m", "benchmarks.hostile.honest", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return Result(**json.loads(ended.stdout))
 
 
 @contextlib.contextmanager

@@ -8,13 +8,13 @@ when the store is opened, or cannot be read.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from dueline.commands.examples import show_examples
+from dueline.commands.terminal import clear_status, say, show_status, to_json
 from dueline.commands.times import show_time
 from dueline.errors import Unavailable
 
@@ -64,12 +64,11 @@ def run(args: argparse.Namespace) -> int:
     finally:
         meter.clear()
     if args.json:
-        print(json.dumps(found.to_json(), indent=1))
+        say(*to_json(found.to_json(), indent=1))
     else:
         print_audit(found)
-    sys.stdout.flush()
     text = f"{found.path}: {found.verdict}, checked in {monotonic() - started:.1f} s"
-    print(text, file=sys.stderr)
+    say(text, file=sys.stderr)
     return found.exit_code
 
 
@@ -79,7 +78,7 @@ class Meter:
     def __init__(self, *, is_shown: bool) -> None:
         self._is_shown = is_shown
         self._next = 0.0
-        self._width = 0
+        self._is_open = False
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now = monotonic()
@@ -88,13 +87,13 @@ class Meter:
         self._next = now + _TICK_S
         share = f", {100 * done // total} %" if total else ""
         line = f"{what}: {done / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB{share}"
-        print(f"\r{line:<{self._width}}", end="", file=sys.stderr, flush=True)
-        self._width = len(line)
+        show_status(line, sys.stderr)
+        self._is_open = True
 
     def clear(self) -> None:
-        if self._width:
-            print(f"\r{'':<{self._width}}\r", end="", file=sys.stderr, flush=True)
-            self._width = 0
+        if self._is_open:
+            clear_status(sys.stderr)
+            self._is_open = False
 
 
 def print_audit(found: Audit) -> None:
@@ -103,23 +102,23 @@ def print_audit(found: Audit) -> None:
     for finding in kept:
         _print_finding(finding)
     for severity, kind, count in found.findings.left_out():
-        print(f"{_LABELS[severity.name.lower()]}: {kind}: and {count:,} more")
+        say(f"{_LABELS[severity.name.lower()]}: {kind}: and {count:,} more")
     counts = found.counts
-    print(
+    say(
         f"{counts['delay_records']:,} records in the delay log, {counts['commit_records']:,} in "
         f"the commit log, {counts['queues']:,} queues"
     )
     next_due = f", the next due {show_time(found.next_due_ms)}" if found.next_due_ms else ""
-    print(
+    say(
         f"{counts['pending']:,} of {counts['accepted_delayed']:,} delayed messages pending"
         f"{next_due}; {counts['at_gate']:,} carried over that wait for their time"
     )
     running = " (a broker is running; judged is what it had written)" if found.is_running else ""
-    print(f"{found.path}: {_VERDICTS[found.verdict]}{running}")
+    say(f"{found.path}: {_VERDICTS[found.verdict]}{running}")
 
 
 def _print_finding(finding: Finding) -> None:
     label = _LABELS[finding.severity.name.lower()]
-    print(f"{label}: {finding.kind}, {finding.subject}: {finding.text}")
+    say(f"{label}: {finding.kind}, {finding.subject}: {finding.text}")
     if finding.remedy:
-        print(f"    {finding.remedy}")
+        say(f"    {finding.remedy}")

@@ -125,10 +125,10 @@ class Terminal:
         for name, listener in (("name server", ports.name_server), ("broker", ports.broker)):
             if listener is not None:
                 self._line(f"RocketMQ {name} on {listener.host}:{listener.port}")
-        count_max = broker.remoting.limits.connection_count_max
-        if count_max < self._config.messaging.connection_count_max:
+        file_count = broker.connections.file_count_max
+        if file_count < self._config.messaging.connection_count_max:
             self._line(
-                f"at most {count_max:,} connections per RocketMQ port: `ulimit -n` allows no more"
+                f"connections may use {file_count:,} files together: `ulimit -Hn` allows no more"
             )
         if broker.grpc.port is not None and self._config.listen.grpc is not None:
             host = self._config.listen.grpc.rpartition(":")[0]

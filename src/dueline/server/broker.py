@@ -32,8 +32,11 @@ from dueline.imports import check_finished
 from dueline.messaging import Messaging, MessagingOptions
 from dueline.messaging.topics import TopicOptions
 from dueline.metered import MeteredStore
+from dueline.server.accepted import Accepted
 from dueline.server.caretaker import Caretaker
+from dueline.server.connections import Connections
 from dueline.server.control import BrokerService, Pipeline
+from dueline.server.descriptors import connection_files, raise_limit
 from dueline.server.grpc.part import GrpcPart, grpc_options
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener, primary_address
@@ -89,10 +92,13 @@ class Broker:
         Raises:
             StoreLocked: another process has the folder open.
             InvalidRequest: settings that do not fit the store.
-            Unavailable: the port is taken, or an import into the folder is not finished.
+            Unavailable: the port is taken, too few files may be open, or an import into the
+                folder is not finished.
             OSError: the folder cannot be written.
         """
         config = self.config
+        # First of all: to open the store takes files, and what it may have is known then.
+        self.connections = Connections(connection_files(raise_limit()))
         check_finished(config.folder, self._files)
         # Bound first: ids of messages name the port, and a taken port must not cost a recovery.
         self.remoting_options = remoting_options(config)
@@ -121,7 +127,7 @@ class Broker:
             self.remoting_options.close()
             self.store.close()
             raise
-        for part in (self._ticker, self._caretaker, self.service, self.remoting):
+        for part in (self._ticker, self._caretaker, self.service, self.remoting, self._accepted):
             part.start()
 
     def _assemble(self) -> None:
@@ -145,11 +151,17 @@ class Broker:
             grpc_options(config),
             folder=config.folder,
             files=self._files,
+            connections=self.connections,
             on_failure=self._fail,
         )
         self.remoting = RemotingService(
-            self.messaging, self.remoting_options, pop=self.grpc.pop, on_failure=self._fail
+            self.messaging,
+            self.remoting_options,
+            pop=self.grpc.pop,
+            connections=self.connections,
+            on_failure=self._fail,
         )
+        self._accepted = Accepted(self.connections, self._own_ports, on_failure=self._fail)
         self._caretaker = Caretaker(self.store, self._offsets, on_failure=self._fail)
         try:
             self.service = BrokerService(
@@ -166,6 +178,11 @@ class Broker:
                 f"{str(error).splitlines()[0]}; is the port taken by another broker?",
                 address=config.listen.flight,
             ) from error
+
+    def _own_ports(self) -> list[int]:
+        """Ports whose servers accept by themselves."""
+        grpc = self.grpc.port if self.config.grpc.tls != "auto" else None
+        return [self.service.port, *([grpc] if grpc is not None else [])]
 
     @property
     def address(self) -> str:
@@ -188,6 +205,7 @@ class Broker:
     def stop(self) -> None:
         """Finish what was accepted, then close everything."""
         self.refuse()
+        self._accepted.stop()
         self._writer.stop()
         self.remoting.stop()
         self.grpc.stop()

@@ -8,19 +8,25 @@ gRPC server can have one kind of port only, so the front passes bytes on, as the
 of their kind. It remembers who is behind each of its connections: gRPC sees only the front, and
 asks here for the client's address.
 
-Bounded: connections, the time until the first byte, and what is kept of one side's bytes while
-the other does not take them.
+Bounded: connections (by the budget of all ports), the time until the first byte, and what is kept
+of one side's bytes while the other does not take them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
 from typing import Any, Final
+
+from dueline.server.connections import ACCEPTED_AT_ONCE, BACKLOG, Connections, Place, peer_of
 
 __all__ = ["Front"]
 
 CONNECTION_COUNT_MAX: Final = 20_000
+FILE_COUNT: Final = 3
+"""Of one connection: the client's, and both ends of the one that it is passed on by."""
 _BUFFER_BYTES_MAX: Final = 256 << 10
 _TLS_HANDSHAKE: Final = 0x16
 
@@ -30,8 +36,16 @@ log = logging.getLogger(__name__)
 class Front:
     """The listening side; `start` and `stop` in the loop that serves."""
 
-    def __init__(self, *, plain_port: int, tls_port: int, first_byte_s_max: float) -> None:
+    def __init__(
+        self,
+        *,
+        plain_port: int,
+        tls_port: int,
+        first_byte_s_max: float,
+        connections: Connections | None = None,
+    ) -> None:
         self.first_byte_s_max: Final = first_byte_s_max
+        self.connections: Final = connections or Connections(FILE_COUNT * CONNECTION_COUNT_MAX)
         self._ports: Final = {False: plain_port, True: tls_port}
         self._server: asyncio.Server | None = None
         self._sides: set[_Side] = set()
@@ -40,10 +54,13 @@ class Front:
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port, a free one if it was 0."""
         loop = asyncio.get_running_loop()
+        family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family)
         self._server = await loop.create_server(
-            lambda: _Outside(self), host, port, backlog=1_024, reuse_address=True
+            lambda: _Outside(self), sock=listener, backlog=ACCEPTED_AT_ONCE
         )
-        bound: int = self._server.sockets[0].getsockname()[1]
+        listener.listen(BACKLOG)
+        bound: int = listener.getsockname()[1]
         return bound
 
     async def refuse(self) -> None:
@@ -61,10 +78,6 @@ class Front:
     def client_of(self, port: int) -> tuple[str, int] | None:
         """Who is behind the front's connection with this local port."""
         return self._clients.get(port)
-
-    @property
-    def has_room(self) -> bool:
-        return len(self._sides) < 2 * CONNECTION_COUNT_MAX
 
     def entered(self, side: _Side) -> None:
         self._sides.add(side)
@@ -140,18 +153,30 @@ class _Outside(_Side):
 
     def __init__(self, front: Front) -> None:
         super().__init__(front)
+        self._loop = asyncio.get_running_loop()
         self._connecting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._place: Place | None = None
+        self.active_s = self._loop.time()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        if not self.front.has_room:
+        client = transport.get_extra_info("peername") or ("", 0)
+        self._place = self.front.connections.enter(
+            peer_of(str(client[0])), self, file_count=FILE_COUNT
+        )
+        if self._place is None:
             transport.abort()
             return
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self.front.first_byte_s_max, self.abort)
+        self._timer = self._loop.call_later(self.front.first_byte_s_max, self.abort)
+
+    def close_soon(self) -> None:
+        """Close it at once; any thread may call."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and the connection with it
+            self._loop.call_soon_threadsafe(self.abort)
 
     def data_received(self, data: bytes) -> None:
+        self.active_s = self._loop.time()
         if self.other is not None:
             super().data_received(data)
             return
@@ -180,6 +205,8 @@ class _Outside(_Side):
     def connection_lost(self, error: Exception | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._place is not None:
+            self._place.leave()
         super().connection_lost(error)
 
 

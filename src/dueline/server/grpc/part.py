@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from dueline.config import Config
 from dueline.messaging import Messaging
 from dueline.messaging.pop import Pop
+from dueline.server.connections import Connections
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.threads import OnFailure
@@ -28,13 +29,14 @@ TLS_FOLDER: Final = "tls"
 class GrpcPart:
     """`start` it after the writer of messages; `stop` it after that has answered everybody."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it stands on, and keyword-only the rest
         self,
         messaging: Messaging,
         options: GrpcOptions | None,
         *,
         folder: Path,
         files: Files,
+        connections: Connections | None = None,
         on_failure: OnFailure,
     ) -> None:
         """Open the receipts.
@@ -66,6 +68,7 @@ class GrpcPart:
                 options,
                 folder=folder / TLS_FOLDER,
                 files=files,
+                connections=connections,
                 on_failure=on_failure,
             )
 

@@ -22,6 +22,7 @@ from dueline.errors import BrokerError, Unavailable
 from dueline.message import HOST_UNKNOWN, pack_host
 from dueline.messaging import Messaging
 from dueline.messaging.pop import Pop
+from dueline.server.connections import Connections
 from dueline.server.grpc.certificate import load_certificate
 from dueline.server.grpc.clients import Clients
 from dueline.server.grpc.front import Front
@@ -54,6 +55,7 @@ class GrpcServer:
         *,
         folder: Path,
         files: Files | None = None,
+        connections: Connections | None = None,
         on_failure: OnFailure = lambda error: None,
     ) -> None:
         """Prepare; nothing is opened yet.
@@ -67,6 +69,7 @@ class GrpcServer:
         self._pop = pop
         self._folder = folder
         self._files = files or Files()
+        self._connections = connections
         self._on_failure = on_failure
         self._front: Front | None = None
         self._executor = ThreadPoolExecutor(READER_COUNT, thread_name_prefix="grpc-read")
@@ -173,6 +176,7 @@ class GrpcServer:
             plain_port=plain_port,
             tls_port=tls_port,
             first_byte_s_max=self.options.handshake_ms_max / 1_000,
+            connections=self._connections,
         )
         self.port = await self._front.start(host, port)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from dueline.errors import LimitExceeded, ProtocolError, Unavailable
 from dueline.message import HOST_UNKNOWN, pack_host
+from dueline.server.connections import peer_of
 from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.room import Room
 from dueline.wire import Command, FrameDecoder
@@ -101,6 +102,7 @@ class Channel(asyncio.Protocol):
         self.request_count = 0
         self.is_member = False
         self.address = ""
+        self.peer = ""
         self.host = HOST_UNKNOWN
         self.local_host = ""
 
@@ -113,6 +115,7 @@ class Channel(asyncio.Protocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         own = transport.get_extra_info("sockname") or ("", 0)
         self.address = f"{peer[0]}:{peer[1]}"
+        self.peer = peer_of(str(peer[0]))
         self.local_host = _plain_address(str(own[0]))
         with contextlib.suppress(Exception):  # a peer without an address of ours is "unknown"
             self.host = pack_host(_plain_address(str(peer[0])), int(peer[1]))
@@ -322,6 +325,11 @@ class Channel(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
+
+    def close_soon(self) -> None:
+        """Close it at once; any thread may call."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and the connection with it
+            self._loop.call_soon_threadsafe(self.abort)
 
     def abort(self) -> None:
         """Close at once."""

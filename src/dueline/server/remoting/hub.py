@@ -17,10 +17,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from dueline.errors import BrokerError, ProtocolError
+from dueline.server.connections import ACCEPTED_AT_ONCE, BACKLOG, Connections, Place
 from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.limits import Limits
@@ -46,7 +47,13 @@ log = logging.getLogger(__name__)
 class Hub:
     """One port's connections and handlers."""
 
-    def __init__(self, name: str, runtime: Runtime, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        runtime: Runtime,
+        limits: Limits | None = None,
+        connections: Connections | None = None,
+    ) -> None:
         self.name: Final = name
         self.table: Final[dict[int, Handler]] = {}
         self.loop: Final = runtime.loop
@@ -60,7 +67,8 @@ class Hub:
         )
         self._is_making_room = False
         self._runtime = runtime
-        self._channels: set[Channel] = set()
+        self._connections = connections or Connections(self.limits.connection_count_max)
+        self._channels: dict[Channel, Place] = {}
         self._held_bytes = 0
         self._violations_to_log = _VIOLATIONS_LOGGED_PER_MINUTE
         self._servers: list[asyncio.Server] = []
@@ -72,8 +80,9 @@ class Hub:
         """Begin to serve."""
         for listener in listeners:
             server = await self.loop.create_server(
-                lambda: Channel(self), sock=listener.socket, backlog=1024
+                lambda: Channel(self), sock=listener.socket, backlog=ACCEPTED_AT_ONCE
             )
+            listener.socket.listen(BACKLOG)
             self._servers.append(server)
         self._sweep()
 
@@ -98,17 +107,21 @@ class Hub:
 
     def enter(self, channel: Channel) -> bool:
         """A connection was made; False: there are too many."""
-        if len(self._channels) >= self.limits.connection_count_max:
+        place = None
+        if len(self._channels) < self.limits.connection_count_max:
+            place = self._connections.enter(channel.peer, channel)
+        if place is None:
             self.refused_count += 1
             return False
-        self._channels.add(channel)
+        self._channels[channel] = place
         return True
 
     def leave(self, channel: Channel) -> None:
         """A connection has gone."""
-        if channel not in self._channels:
+        place = self._channels.pop(channel, None)
+        if place is None:
             return
-        self._channels.discard(channel)
+        place.leave()
         self._held_bytes -= channel.held_bytes
         for callback in self.on_leave:
             callback(channel)
@@ -116,8 +129,8 @@ class Hub:
             self._is_empty.set()
 
     @property
-    def channels(self) -> set[Channel]:
-        return self._channels
+    def channels(self) -> Collection[Channel]:
+        return self._channels.keys()
 
     def note_held(self, channel: Channel, change_bytes: int) -> None:
         """A connection holds more or less of an unfinished frame than before."""

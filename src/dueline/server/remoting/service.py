@@ -18,11 +18,11 @@ from typing import Final
 
 from dueline.messaging import Messaging
 from dueline.messaging.pop import Pop
+from dueline.server.connections import Connections
 from dueline.server.remoting.admin import Admin
 from dueline.server.remoting.assignment import Assignments
 from dueline.server.remoting.consume import SendBacks
 from dueline.server.remoting.context import Addresses, Context
-from dueline.server.remoting.descriptors import fitted
 from dueline.server.remoting.group import GroupMembers
 from dueline.server.remoting.hub import Hub
 from dueline.server.remoting.limits import Limits
@@ -73,15 +73,14 @@ class RemotingService:
         options: RemotingOptions | None = None,
         *,
         pop: Pop | None = None,
+        connections: Connections | None = None,
         on_failure: OnFailure = lambda error: None,
     ) -> None:
         self._messaging = messaging
         self._pop = pop
         self._options = options or RemotingOptions()
-        ports = (self._options.name_server, self._options.broker)
-        self.limits: Final = fitted(
-            self._options.limits, port_count=sum(port is not None for port in ports)
-        )
+        self.limits: Final = self._options.limits
+        self._connections = connections
         self._on_failure = on_failure
         self._threads = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="remoting")
         self._ready = threading.Event()
@@ -159,7 +158,7 @@ class RemotingService:
         return tasks
 
     def _hub(self, name: str, runtime: Runtime) -> Hub:
-        made = Hub(name, runtime, self.limits)
+        made = Hub(name, runtime, self.limits, self._connections)
         self.hubs.append(made)
         return made
 

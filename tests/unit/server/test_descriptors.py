@@ -4,8 +4,7 @@ from collections.abc import Iterator
 import pytest
 
 from dueline.errors import Unavailable
-from dueline.server.remoting.descriptors import fitted
-from dueline.server.remoting.limits import Limits
+from dueline.server.descriptors import connection_files, raise_limit
 
 
 class Machine:
@@ -31,28 +30,27 @@ def monkey() -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.mark.parametrize(
-    ("soft", "hard", "count", "soft_after"),
+    ("soft", "hard", "soft_after", "for_connections"),
     [
-        (100_000, 100_000, 10_000, 100_000),
-        (1_024, 100_000, 10_000, 20_512),
-        (1_024, resource.RLIM_INFINITY, 10_000, 20_512),
-        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, 10_000, resource.RLIM_INFINITY),
-        (1_024, 4_096, 1_792, 4_096),
-        (1_024, 1_024, 256, 1_024),
-        (256, 256, 64, 256),
+        (100_000, 100_000, 100_000, 98_976),
+        (1_024, 100_000, 100_000, 98_976),
+        (1_024, resource.RLIM_INFINITY, 1_048_576, 1_047_552),
+        (1_024, 1 << 30, 1_048_576, 1_047_552),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, resource.RLIM_INFINITY, 1_047_552),
+        (1_024, 4_096, 4_096, 3_072),
+        (1_024, 1_024, 1_024, 512),
+        (256, 256, 256, 128),
     ],
 )
-def test_connections_fit_the_files(
-    monkey: pytest.MonkeyPatch, soft: int, hard: int, count: int, soft_after: int
+def test_the_limit_is_raised_and_some_files_are_set_aside(
+    monkey: pytest.MonkeyPatch, soft: int, hard: int, soft_after: int, for_connections: int
 ) -> None:
     machine = Machine(soft, hard)
     monkey.setattr(resource, "getrlimit", machine.get)
     monkey.setattr(resource, "setrlimit", machine.set)
 
-    assert fitted(Limits(), port_count=2).connection_count_max == count
+    assert connection_files(raise_limit()) == for_connections
     assert machine.soft == soft_after
-    assert fitted(Limits(connection_count_max=9), port_count=2).connection_count_max == 9
-    assert fitted(Limits(), port_count=0) == Limits()
 
 
 def test_a_limit_that_cannot_be_raised_is_kept(monkey: pytest.MonkeyPatch) -> None:
@@ -60,7 +58,7 @@ def test_a_limit_that_cannot_be_raised_is_kept(monkey: pytest.MonkeyPatch) -> No
     monkey.setattr(resource, "getrlimit", machine.get)
     monkey.setattr(resource, "setrlimit", machine.set)
 
-    assert fitted(Limits(), port_count=1).connection_count_max == 512
+    assert raise_limit() == 1_024
 
 
 def test_too_few_files_are_told(monkey: pytest.MonkeyPatch) -> None:
@@ -68,4 +66,4 @@ def test_too_few_files_are_told(monkey: pytest.MonkeyPatch) -> None:
     monkey.setattr(resource, "setrlimit", Machine(100, 100).set)
 
     with pytest.raises(Unavailable, match=r"at least 256, found 100; raise it with `ulimit -n"):
-        fitted(Limits(), port_count=2)
+        raise_limit()
