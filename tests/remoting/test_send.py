@@ -146,6 +146,25 @@ def test_torn_batch_is_refused_and_nothing_is_stored(peer: Peer) -> None:
     assert bodies_of(peer.pull("orders")) == [b"first"]
 
 
+@pytest.mark.parametrize(
+    "bad", [{"TIMER_DELAY_MS": "9" * 15}, {"DELAY": "x"}, {"LONG": "x" * 32_750}]
+)
+def test_batch_with_one_message_that_cannot_be_stored_is_stored_not_at_all(
+    peer: Peer, bad: dict[str, str]
+) -> None:
+    ext = {"a": "p", "b": "orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "5", "h": "0"}
+    batch = encode_batch(
+        BatchMessage(body=body, properties=encode_properties(properties))
+        for body, properties in ((b"good", {}), (b"bad", bad), (b"late", {"DELAY": "18"}))
+    )
+
+    answer = peer.call(RequestCode.SEND_BATCH_MESSAGE, ext, batch)
+    peer.send_message("orders", b"after")
+
+    assert answer.code != 0
+    assert bodies_of(peer.pull("orders")) == [b"after"]
+
+
 def test_client_cannot_say_what_only_the_broker_knows(peer: Peer) -> None:
     peer.send_message(
         "orders", UNIQ_KEY="u", REAL_TOPIC="other", REAL_QID="7", TIMER_OUT_MS="1", WAIT="true"

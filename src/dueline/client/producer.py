@@ -11,9 +11,16 @@ from types import TracebackType
 from typing import Final, Self
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
+from dueline.client.connection import Connection
 from dueline.client.values import Outgoing, Sent
 from dueline.clock import Clock
-from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, Unavailable
+from dueline.errors import (
+    BrokerError,
+    InvalidRequest,
+    LimitExceeded,
+    OutcomeUnknown,
+    Unavailable,
+)
 from dueline.message import HOST_UNKNOWN, UniqueIds, encode_properties
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.batch import BatchMessage, encode_batch
@@ -91,7 +98,8 @@ class AsyncProducer:
 
         Raises:
             InvalidRequest, NotFound, LimitExceeded: the broker refuses it.
-            Unavailable: no broker could be asked, or none answered. The message may be there.
+            Unavailable: no broker could be asked, or it refuses for now. The message is not there.
+            OutcomeUnknown: a broker was asked and did not say. The message may be there.
         """
         return await self.send_one(
             Outgoing(
@@ -203,21 +211,39 @@ class AsyncProducer:
         """Ask brokers until one has it; the same id each time, so a copy can be told."""
         cluster = self._open()
         failure: BrokerError | None = None
+        unknown: BrokerError | None = None  # a refusal says nothing of attempts before it
         for attempt in range(self._attempts_max):
             if attempt:
                 await asyncio.sleep(RETRY_S * 2**attempt)
             try:
                 queue = await self._queue(cluster, message)
                 connection = await cluster.broker(message.topic, queue.broker_name)
-                code, ext, body = request(queue)
-                answer = await connection.call(code, ext, body, timeout_s=self._timeout_s)
+                answer = await self._ask(connection, *request(queue))
                 if answer.code == ResponseCode.SUCCESS:
                     return answer, queue
                 raise error_of(answer)
+            except OutcomeUnknown as error:
+                failure = unknown = error
             except (Unavailable, LimitExceeded) as error:
                 failure = error
         assert failure is not None
-        raise failure
+        raise unknown or failure
+
+    async def _ask(
+        self, connection: Connection, code: int, ext: dict[str, str], body: bytes
+    ) -> Command:
+        """Send a request that stores messages.
+
+        Raises:
+            OutcomeUnknown: nobody answered, or the broker does not know.
+        """
+        try:
+            answer = await connection.call(code, ext, body, timeout_s=self._timeout_s)
+        except Unavailable as error:
+            raise OutcomeUnknown(f"{error.message}; the message may be there") from error
+        if answer.code == ResponseCode.SYSTEM_ERROR:
+            raise OutcomeUnknown(f"{answer.remark or 'the broker failed'}; it may be there")
+        return answer
 
     async def _queue(self, cluster: Cluster, message: Outgoing) -> TopicQueue:
         queues = await cluster.queues(message.topic, for_writing=True)

@@ -38,7 +38,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dueline.errors import BrokerError, InvalidRequest, StoreClosed, Unavailable
+from dueline.errors import (
+    BrokerError,
+    InvalidRequest,
+    OutcomeUnknown,
+    StoreClosed,
+    StoreFailed,
+    Unavailable,
+)
 from dueline.messaging.pop_lane import Entry, Lane
 from dueline.store.files import File, Files, full_disk_is_unavailable
 
@@ -49,6 +56,8 @@ REWRITE_SIZE_BYTES: Final = 32 << 20
 GATHERED_COUNT_MAX: Final = 1_000_000
 _ALLOCATE_BYTES: Final = 1 << 20
 _FRAME_SIZE_BYTES_MAX: Final = 1 << 28
+_REOPEN_COUNT_MAX: Final = 1_000
+_REOPEN_S: Final = 0.05
 
 _HEADER: Final = struct.Struct(">8sI")
 _FRAME: Final = struct.Struct(">II")
@@ -221,7 +230,7 @@ class PopLog:
         try:
             # The zero size behind the last frame is its end mark, so there is always room for one.
             if payload and end + _FRAME.size > self._allocated:
-                target = end + _FRAME.size + _ALLOCATE_BYTES
+                target = end + _FRAME.size + self._ahead_bytes()
                 self._file.allocate(self._allocated, target)
                 self._file.resize(target)
                 self._allocated = target
@@ -234,7 +243,10 @@ class PopLog:
             # Nothing counts before `_end` moves; the next write takes the same place, all of it.
             with self._lock:
                 self._gathered[:0] = changes
-            return error
+            return OutcomeUnknown(
+                f"receipts {self._path}: {error.message}; what was said counts, but a restart may "
+                "forget it; say it again"
+            )
         except OSError as error:
             return self._fail(error)
         if payload:
@@ -250,7 +262,12 @@ class PopLog:
         """A failed write or fsync closes the log: what is on disk is not known any more."""
         with self._lock:
             self._failure = error
-        return StoreClosed(f"receipts {self._path}: {error}; restart the broker")
+        return StoreFailed(f"receipts {self._path}: {error}; restart the broker")
+
+    def _ahead_bytes(self) -> int:
+        """How much to reserve beyond what is written: little where space is scarce."""
+        free_bytes = self._files.disk(self._path.parent).free_bytes
+        return _ALLOCATE_BYTES if free_bytes > 4 * _ALLOCATE_BYTES else 0
 
     def _rewrite(self, state: Callable[[], Iterable[Change]]) -> None:
         payload = b"".join(state())
@@ -264,10 +281,18 @@ class PopLog:
             return
         assert self._file is not None
         self._file.close()
-        self._file = self._files.open(self._path, writable=True)
+        self._file = self._reopened()
         self._end = self._allocated = sum(map(len, chunks))
         self._torn_end = 0
         self._rewrite_at = max(REWRITE_SIZE_BYTES, 2 * self._end)
+
+    def _reopened(self) -> File:
+        """The new file. The old one's descriptor has just become free, but others want it too."""
+        for _ in range(_REOPEN_COUNT_MAX):
+            with contextlib.suppress(Unavailable):
+                return self._files.open(self._path, writable=True)
+            threading.Event().wait(_REOPEN_S)
+        return self._files.open(self._path, writable=True)
 
 
 def _frames(data: bytes, at: int) -> Iterator[tuple[int, memoryview]]:

@@ -35,7 +35,7 @@ from typing import Final
 
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.engine import Engine, Results
-from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound
+from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.message import (
     HALF_TOPIC,
     SYS_COMMIT,
@@ -200,7 +200,11 @@ class Transactions:
         """After a crash: write the outcome of what was committed, or put aside, without one."""
         committed = [half for half in self._undecided.values() if self._is_committed(half)]
         for half in committed:
-            self._store.put(_outcome(half.queue_offset))
+            half.is_ending = True
+            try:
+                self._store.put(_outcome(half.queue_offset))
+            except Unavailable:  # a full disk must not keep the broker from starting
+                self._unconcluded[half.queue_offset] = half
         if committed:
             self.refresh()
 

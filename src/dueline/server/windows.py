@@ -145,7 +145,13 @@ class Windows:
         return end != CORNER_START and end.due_ms < until_ms
 
     def _corner(self, until_ms: int, row_count_max: int) -> StoreCorner | None:
-        end = self._store.next_corner(until_ms=until_ms, row_count_max=row_count_max)
+        """None if nothing is due, or if the disk has no room for what is."""
+        room_bytes = self._store.delivery_room_bytes()
+        if not room_bytes:
+            return None
+        end = self._store.next_corner(
+            until_ms=until_ms, row_count_max=row_count_max, size_bytes_max=room_bytes
+        )
         return None if end == CORNER_START else end
 
     # Plans

@@ -56,6 +56,7 @@ QUEUES: Final = "consumequeue"
 # A delivered record may be longer than the delayed one (its topic is the real one), and a dead
 # letter has a whole record as its body: what was accepted must always fit.
 _DELIVERY_ROOM_BYTES: Final = 1024
+_DELIVERY_ROOM_BYTES_MIN: Final = 16 << 10
 
 
 _log = logging.getLogger(__name__)
@@ -195,6 +196,14 @@ class Core:
         except OSError as error:
             self.fail(error)
             self.check_open()
+
+    def delivery_room_bytes(self) -> int:
+        """How many bytes of messages can be carried over now: about half of what is free, since
+        records grow a little on the way; 0 if that is hardly anything."""
+        if not self.room.is_filled():
+            return 0
+        free_bytes = self.files.disk(self.path).free_bytes + self.commit.allocated_bytes
+        return free_bytes // 2 if free_bytes > _DELIVERY_ROOM_BYTES_MIN else 0
 
     def next_offsets(self, numbers: Int64s) -> Int64s:
         """The queue offsets of new rows for these queues, which have disk space then.

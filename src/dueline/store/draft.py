@@ -51,10 +51,10 @@ from dueline.store.record import (
     tail_check,
 )
 
-__all__ = ["Draft", "Rules", "encode_all", "prepare"]
+__all__ = ["SPECIAL_NAMES", "Draft", "Rules", "encode_all", "prepare"]
 
 _TIMER_NAMES: Final = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
-_SPECIAL_NAMES: Final = frozenset({"DELAY", "TRAN_MSG", *_TIMER_NAMES})
+SPECIAL_NAMES: Final = frozenset({"DELAY", "TRAN_MSG", *_TIMER_NAMES})
 _MASK32: Final = 0xFFFFFFFF
 _INT32_MAX: Final = 2**31 - 1
 
@@ -179,7 +179,7 @@ def prepare(
     if len(message.born_host) > 8:
         flags |= SYS_BORN_HOST_V6
     log_topic, log_queue_id = topic, queue_id
-    if due is not None or not _SPECIAL_NAMES.isdisjoint(properties):
+    if due is not None or not SPECIAL_NAMES.isdisjoint(properties):
         properties = dict(properties)
         if due is None and _is_half(message):
             log_topic, log_queue_id = HALF_TOPIC, 0

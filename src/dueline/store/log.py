@@ -200,6 +200,12 @@ class Log(LogReader):
                 self._allocated[base] = goal
             base += self.segment_size_bytes
 
+    @property
+    def allocated_bytes(self) -> int:
+        """What is reserved behind the log's end."""
+        base = self.base_of(self.end)
+        return max(self._allocated.get(base, 0) - (self.end - base), 0)
+
     def _goal(self, allocated: int, needed: int) -> int:
         """Up to where to reserve: many records ahead, or just enough where space is scarce."""
         goal = min(-(-needed // _ALLOCATE_BYTES) * _ALLOCATE_BYTES, self.segment_size_bytes)

@@ -177,15 +177,19 @@ class Room:
         if self._shortage is not None:
             raise Unavailable(self._shortage, path=str(self._folder))
 
+    def is_filled(self) -> bool:
+        """Is the reserve whole, perhaps since now?"""
+        if not self.is_whole:
+            self.look()
+        return self.is_whole
+
     def check_delivery(self) -> None:
         """Refuse to carry messages over while the reserve is in use.
 
         Raises:
             Unavailable: says what to do.
         """
-        if not self.is_whole:
-            self.look()
-        if not self.is_whole:
+        if not self.is_filled():
             raise Unavailable(self._find_shortage() or "disk full", path=str(self._folder))
 
 

@@ -146,6 +146,14 @@ class Store:
         self._seal_if_full()
         return result
 
+    def check(self, message: Message) -> None:
+        """Refuse a message as a put would, whatever the disk says; nothing is changed.
+
+        Raises:
+            InvalidRequest, LimitExceeded: the message cannot be stored.
+        """
+        self._putter.check(message)
+
     def put_all(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
         """Accept messages together, with one fsync per log; each is answered on its own."""
         results = self._putter.put_all(messages)
@@ -251,16 +259,30 @@ class Store:
     # Delivering
 
     def next_corner(
-        self, *, until_ms: int, row_count_max: int, start: Corner = CORNER_START
+        self,
+        *,
+        until_ms: int,
+        row_count_max: int,
+        start: Corner = CORNER_START,
+        size_bytes_max: int = 1 << 62,
     ) -> Corner:
-        """How far the next window reaches; `start` again if nothing is pending by `until_ms`."""
+        """How far the next window reaches; `start` again if nothing is pending by `until_ms`.
+
+        Args:
+            size_bytes_max: of the window, beside the configured maximum; one message may be larger.
+        """
+        size_bytes_max = min(size_bytes_max, self._core.options.window_size_bytes_max)
         with self._core.lock:
             return self._core.timeline.next_corner(
                 until_ms=until_ms,
                 row_count_max=row_count_max,
-                size_bytes_max=self._core.options.window_size_bytes_max,
+                size_bytes_max=size_bytes_max,
                 start=start,
             )
+
+    def delivery_room_bytes(self) -> int:
+        """How many bytes of messages the disk has room to carry over now; 0: hardly any."""
+        return self._core.delivery_room_bytes()
 
     def window(self, end: Corner, *, after: Key | None = None, until: Key | None = None) -> Window:
         """What is pending inside a corner, or the part of it with keys in (after, until]."""

@@ -149,6 +149,12 @@ class Putter:
             else:
                 self._has_leader = False
 
+    def check(self, message: Message) -> None:
+        """Refuse a message that cannot be stored; nothing is changed."""
+        core = self._core
+        draft = prepare(message, now_ms=core.clock.now_ms(), rules=core.rules, ids=core.ids)
+        core.check_size(draft.size_bytes(core.store_host), is_delayed=draft.due is not None)
+
     def put_all(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
         """Accept messages together; a refused one is answered with its error.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dueline.errors import Unavailable
+from dueline.errors import OutcomeUnknown
 from dueline.messaging import pop_log
 from dueline.messaging.pop_lane import Entry, Lane
 from dueline.messaging.pop_log import LaneName, PopLog
@@ -90,7 +90,7 @@ def test_part_of_a_write_that_a_full_disk_stopped_is_overwritten(tmp_path: Path)
     answers: list[BaseException | None] = []
     log.append([b"\xff" * 400], answers.append)
     log.flush(list)
-    assert isinstance(answers[0], Unavailable)
+    assert isinstance(answers[0], OutcomeUnknown)
 
     files.is_full = False
     log._gathered.clear()

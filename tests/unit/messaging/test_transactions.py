@@ -12,6 +12,7 @@ from types import FrameType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.small_disk import SmallDisk, mounted
 
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.engine import Done, Engine
@@ -441,3 +442,32 @@ def test_what_is_undecided_is_known_after_any_run(
     found = broker.transactions.due(1 << 60)
     assert [half.position for half in found] == [half.position for half in undecided]
     broker.store.close()
+
+
+@pytest.mark.slow
+def test_a_full_disk_does_not_keep_transactions_from_starting(tmp_path: Path) -> None:
+    with mounted(tmp_path / "disk", 2 << 20) as disk:
+        broker = Broker(disk.path, ManualClock())
+        half = broker.half()
+        broker.fails_from = len(broker.writes) + 1  # the message is written, its outcome is not
+        assert broker.end(half, commit=True) is None
+        fill(broker, disk)
+
+        broker.reopen(save=False)
+
+        assert broker.read(OUTCOME_TOPIC) == []
+        disk.free()
+        broker.transactions.due(broker.clock.now_ms())
+        assert len(broker.read(OUTCOME_TOPIC)) == 1
+        assert len(broker.read("orders", 1)) == 1
+        broker.store.close()
+
+
+def fill(broker: Broker, disk: SmallDisk) -> None:
+    """Until nothing more is accepted, also within the space that the log has reserved."""
+    disk.fill()
+    for number in range(10_000):
+        try:
+            broker.store.put(Message(topic="other", body=bytes(100), properties={"K": str(number)}))
+        except Unavailable:
+            return

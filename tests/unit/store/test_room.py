@@ -96,10 +96,11 @@ def test_a_delivery_leaves_the_reserve_alone(disk: SmallDisk) -> None:
     store = opened(disk)
     for number in range(100):
         store.put(message(f"d{number}", TIMER_DELAY_MS="1000"))
-    disk.fill()
     corner = store.next_corner(until_ms=1 << 60, row_count_max=1_000)
     rows = restore.deliveries(store.read_window(store.window(corner)))
+    disk.fill()
 
+    assert store.delivery_room_bytes() == 0
     with pytest.raises(Unavailable, match="disk full"):
         store.deliver([rows])
 

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dueline.errors import BrokerError
+from dueline.errors import BrokerError, OutcomeUnknown, Unavailable
 from dueline.messaging.filters import Filter
 from dueline.messaging.names import dead_topic, retry_topic
 from dueline.messaging.pop import Held, Holding, Received
@@ -232,7 +232,10 @@ class Receiving:
         (result,) = await self._parts.sent([letter])
         if isinstance(result, BrokerError):
             raise result
-        await self._parts.finished(group, topic, held.receipt)
+        try:
+            await self._parts.finished(group, topic, held.receipt)
+        except Unavailable as error:
+            raise OutcomeUnknown(f"the dead letter is written, but: {error.message}") from error
 
     async def forward_message_to_dead_letter_queue(self, request: Any, context: Any) -> Any:
         group, topic = name_of(request.group), topic_of(request.topic)

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from dueline.errors import LimitExceeded, ProtocolError, Unavailable
+from dueline.errors import LimitExceeded, OutcomeUnknown, ProtocolError, Unavailable
 from dueline.message import HOST_UNKNOWN, pack_host
 from dueline.server.connections import peer_of
 from dueline.server.remoting.answers import Answer, answer_of
@@ -238,7 +238,7 @@ class Channel(asyncio.Protocol):
         except ProtocolError:
             # An answer of ours that the protocol cannot carry: the peer is told so instead.
             log.exception("an answer to code %d could not be sent", request.command.code)
-            failed = answer_of(Unavailable("the answer is larger than a frame may be"))
+            failed = answer_of(OutcomeUnknown("the answer is larger than a frame may be"))
             again = request.command.reply(code=failed.code, remark=failed.remark)
             self._write(again.encode())
 

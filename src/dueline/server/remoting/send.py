@@ -38,6 +38,7 @@ from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler
 from dueline.store import PutResult
+from dueline.store.draft import SPECIAL_NAMES
 from dueline.wire.admin_bodies import TopicConfig
 from dueline.wire.batch import decode_batch
 from dueline.wire.codes import VERSION_3_4_9, RequestCode, ResponseCode, Serialization
@@ -49,6 +50,9 @@ __all__ = ["Sends"]
 
 BATCH_COUNT_MAX: Final = 10_000
 TARGET_COUNT_MAX: Final = 10_000
+
+_PLAIN_PROPERTIES_SIZE_MAX: Final = 16 << 10
+"""Shorter ones fit into a record, whatever the broker adds."""
 
 # What only the broker may say about a message; WAIT is a question to the broker.
 _NOT_TAKEN: Final = BROKER_PROPERTIES | {"WAIT", "TIMER_DEL_UNIQKEY"}
@@ -215,9 +219,13 @@ class Sends:
             )
         # All are looked at before the first is written: a batch is refused as a whole.
         limit = self._context.store.options.body_size_max
-        for message in messages:
-            if len(message.body) > limit:
-                message.check(body_size_max=limit)
+        for message, each in zip(messages, found, strict=True):
+            if (
+                len(message.body) > limit
+                or len(each.properties) > _PLAIN_PROPERTIES_SIZE_MAX
+                or not SPECIAL_NAMES.isdisjoint(message.properties)
+            ):
+                self._context.store.check(message)
         return messages
 
     def _retried(
