@@ -39,6 +39,7 @@ from dueline.settings import (
     DURATION,
     FLAG,
     OPTIONAL_ADDRESS,
+    OPTIONAL_DURATION,
     OPTIONAL_TEXT,
     RATIO,
     SIZE,
@@ -83,6 +84,9 @@ _SERVICE_LINKS: Final = tuple(
     )
 )
 """Variables that Kubernetes gives to every container beside such a Service, and their values."""
+AHEAD_MS_DEFAULT: Final = 30_000
+AHEAD_MS_OF_TRANSFORMS: Final = 5_000
+
 _PREFIX: Final = "DUELINE_"
 SPARK_CONF_VARIABLE: Final = "DUELINE_SPARK_CONF"
 """Hands `delivery.conf` to the pipeline's process, as JSON."""
@@ -242,11 +246,12 @@ class DeliverySettings:
         "Folder of Spark's checkpoint: for transforms that keep state. Unset: a temporary one, "
         "since progress is kept by the store.",
     )
-    ahead_ms: int = setting(
-        5_000,
-        DURATION,
-        "How long before its due time a message may be carried over; a crowd of 200,000 or more: "
-        "12 times as long.",
+    ahead_ms: int | None = setting(
+        None,
+        OPTIONAL_DURATION,
+        "How long before its due time a message may be carried over. Unset: 30s, a runway within "
+        "which nobody notices that the pipeline restarts; with a transform, which decides on the "
+        "way, 5s. A crowd of 200,000 or more: up to 12 times as long, at most a minute.",
     )
     lead_ms: int = setting(
         1_500, DURATION, "A batch is started when a message is due so soon: what a batch takes."
@@ -256,6 +261,13 @@ class DeliverySettings:
     conf: Mapping[str, str] = setting(
         {}, TABLE, "Further settings of Spark, as a table (`name=value,…` in the environment)."
     )
+
+    @property
+    def runway_ms(self) -> int:
+        """`ahead`, or its default."""
+        if self.ahead_ms is not None:
+            return self.ahead_ms
+        return AHEAD_MS_DEFAULT if self.transform is None else AHEAD_MS_OF_TRANSFORMS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,9 +294,9 @@ class Config:
         Raises:
             InvalidRequest: names them.
         """
-        if self.delivery.lead_ms > self.delivery.ahead_ms:
+        if self.delivery.lead_ms > self.delivery.runway_ms:
             raise InvalidRequest(
-                f"delivery.lead: expected at most delivery.ahead ({self.delivery.ahead_ms} ms), "
+                f"delivery.lead: expected at most delivery.ahead ({self.delivery.runway_ms} ms), "
                 f"found {self.delivery.lead_ms} ms",
                 field="delivery.lead",
             )

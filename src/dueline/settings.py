@@ -30,6 +30,7 @@ __all__ = [
     "DURATION",
     "FLAG",
     "OPTIONAL_ADDRESS",
+    "OPTIONAL_DURATION",
     "OPTIONAL_TEXT",
     "RATIO",
     "SIZE",
@@ -154,6 +155,10 @@ def _duration(value: Any) -> int:
         return parse_duration_ms(_text(value))
     except InvalidRequest:
         raise _BadValue from None
+
+
+def _optional_duration(value: Any) -> int | None:
+    return None if value == "" else _duration(value)
 
 
 def _show_duration(value_ms: int) -> str:
@@ -282,6 +287,12 @@ DURATION: Final = Kind(
     from_text=_duration,
     check=_duration,
     show=_show_duration,
+)
+OPTIONAL_DURATION: Final = Kind(
+    expected=f'{DURATION.expected}, or "" for the default',
+    from_text=_optional_duration,
+    check=_optional_duration,
+    show=lambda value: '""' if value is None else _show_duration(value),
 )
 SIZE: Final = Kind(
     expected='a whole number with a unit B, KiB, MiB, GiB or TiB, such as "64MiB"',

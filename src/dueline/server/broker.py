@@ -50,6 +50,7 @@ from dueline.store import Files, StoreOptions
 __all__ = ["Broker", "NoPipeline", "store_options"]
 
 VIP_DISTANCE: Final = 2
+FILL_S_MAX: Final = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,9 @@ class NoPipeline:
 
     def note_asked(self) -> None:
         self._asked_ms = self._clock.now_ms()
+
+    def note_committed(self) -> None:
+        self.note_asked()
 
     def report(self) -> DriverReport:
         return DriverReport(status="off", asked_ms=self._asked_ms)
@@ -202,6 +206,12 @@ class Broker:
         """Accept nothing new from now on; readers that wait are let go."""
         self.engine.refuse()
 
+    def fill_runway(self) -> None:
+        """Before the pipeline stops: let it carry over what falls due while it is away."""
+        ahead_ms = self.config.delivery.runway_ms
+        if not self.service.fill(ahead_ms, FILL_S_MAX):
+            log.warning("not all that is due soon was carried over within %g s", FILL_S_MAX)
+
     def stop(self) -> None:
         """Finish what was accepted, then close everything."""
         self.refuse()
@@ -243,6 +253,9 @@ class _Late:
 
     def note_asked(self) -> None:
         self._broker.pipeline.note_asked()
+
+    def note_committed(self) -> None:
+        self._broker.pipeline.note_committed()
 
     def report(self) -> DriverReport:
         return self._broker.pipeline.report()

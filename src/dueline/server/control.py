@@ -58,6 +58,9 @@ class Pipeline(Protocol):
     def note_asked(self) -> None:
         """It has asked for work, so it is alive."""
 
+    def note_committed(self) -> None:
+        """It has finished a batch, so what is due now can be delivered."""
+
     def report(self) -> control.DriverReport: ...
 
 
@@ -119,7 +122,10 @@ class BrokerService(FlightService):
         if action.type == "next_window":
             self._pipeline.note_asked()
         if action.type not in self._control:
-            return super().do_action(context, action)
+            results = super().do_action(context, action)
+            if action.type == "commit_window":
+                self._pipeline.note_committed()
+            return results
         request_type, _ = control.CONTROL_ACTIONS[action.type]
 
         def answer() -> Value:

@@ -32,7 +32,7 @@ def driver_arguments(settings: DeliverySettings, brokers: Sequence[str]) -> list
     if settings.checkpoint is not None:
         arguments += ["--checkpoint", settings.checkpoint]
     source = {
-        "ahead": f"{settings.ahead_ms}ms",
+        "ahead": f"{settings.runway_ms}ms",
         "lead": f"{settings.lead_ms}ms",
         "row_count_max": str(settings.row_count_max),
     }

@@ -87,6 +87,10 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
     def start(self) -> None:
         self._thread.start()
 
+    def fill(self, ahead_ms: int, seconds_max: float) -> bool:
+        """See `Windows.fill`."""
+        return self._windows.fill(ahead_ms, seconds_max)
+
     def stop(self) -> None:
         """Answer waiting questions, refuse new calls, return when none is left."""
         self._windows.stop()

@@ -4,9 +4,10 @@ One asyncio loop in the main thread waits for signals, failures and the passing 
 done by the broker's threads and by the pipeline's process. What a person should see is told to a
 `Watcher`.
 
-SIGTERM, SIGINT or SIGHUP stops in order: nothing new is accepted, the pipeline ends its batch, the
-store is closed. The second one makes haste: the process ends at once, which is safe, since nothing
-depends on an orderly end but the time that the next start takes.
+SIGTERM, SIGINT or SIGHUP stops in order: nothing new is accepted, the pipeline carries over what
+falls due while it is away, the store is closed. The second one makes haste: the process ends at
+once, which is safe, since nothing depends on an orderly end but the time that the next start takes
+and how late the messages of that time are.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ async def _serve(config: Config, watcher: Watcher, tether: IO[str] | None) -> in
     watcher.stopping()
     broker.refuse()
     if supervisor is not None:
+        if supervisor.report().status == "ready" and not failures:
+            await asyncio.to_thread(broker.fill_runway)
         await asyncio.to_thread(supervisor.stop)
     await asyncio.to_thread(broker.stop)
     code = 1 if failures else 0

@@ -1,6 +1,6 @@
 """Keeps one child process running: the pipeline's.
 
-               start                      asked for work
+               start                     finished a batch
     (off)  ─────────────▶  starting  ─────────────────────▶  ready
                             ▲    │ ended                       │ ended
                             │    ▼                             ▼
@@ -96,14 +96,13 @@ class Supervisor:
             return self._report
 
     def note_asked(self) -> None:
-        """A pipeline asked for work; if ours was starting, it is ready now."""
-        with self._lock:
-            was_starting = self._report.status == "starting"
-        self._change(
-            is_told=was_starting,
-            asked_ms=self._clock.now_ms(),
-            **({"status": "ready", "reason": ""} if was_starting else {}),
-        )
+        """A pipeline asked for work."""
+        self._change(is_told=False, asked_ms=self._clock.now_ms())
+
+    def note_committed(self) -> None:
+        """A pipeline finished a batch; if ours was starting, it is ready now."""
+        if self.report().status == "starting":
+            self._change(status="ready", reason="")
 
     def _change(self, *, is_told: bool = True, **changes: Any) -> None:
         with self._lock:

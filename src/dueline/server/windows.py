@@ -21,6 +21,7 @@ import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from time import monotonic
 from typing import Final
 
@@ -53,9 +54,17 @@ CROWD_ROWS: Final = 10_000
 
 FAR_ROWS: Final = 200_000
 FAR_RATIO: Final = 12
-"""So many due within so many times `ahead` are carried over earlier than `ahead`."""
+FAR_MS_MAX: Final = 60_000
+"""So many due within so many times `ahead`, at most a minute, are carried over earlier."""
 
 FAR_BATCH_ROWS: Final = 50_000
+
+REFILL_RATIO: Final = 1 / 3
+REFILLS_PER_AHEAD: Final = 6
+"""What is not urgent is carried over when a third of `ahead` is used up, but in few batches."""
+
+GATE_ROWS_MAX: Final = 2_000_000
+"""With so many at the gate, only what is urgent is carried over: they are in memory there."""
 
 _PAUSE_S_MIN: Final = 0.025
 _PAUSE_RATIO: Final = 20
@@ -83,6 +92,21 @@ class Windows:
         self._plans: OrderedDict[str, _Plan] = OrderedDict()
         self._lock = threading.Lock()
         self._is_stopped = threading.Event()
+        self._is_filling = False
+        self._corner_s = -inf
+
+    def fill(self, ahead_ms: int, seconds_max: float) -> bool:
+        """Before the pipeline stops: have all carried over that may be, now and from now on.
+
+        Returns whether that was done in time.
+        """
+        self._is_filling = True
+        end_s = monotonic() + seconds_max
+        until_ms = self._store.clock.now_ms() + ahead_ms
+        while (due_ms := self._store.next_due_ms()) is not None and due_ms <= until_ms:
+            if monotonic() >= end_s or self._is_stopped.wait(_PAUSE_S_MIN):
+                return False
+        return True
 
     def stop(self) -> None:
         """Let waiting questions return at once."""
@@ -119,8 +143,9 @@ class Windows:
     def _next_corner(self, request: NextWindow) -> StoreCorner | None:
         """A batch is started when a message is due soon, and for a crowd as soon as it may be.
 
-        A crowd that takes longer than `ahead` to carry over may start earlier, in batches that are
-        small enough to let what is due at once pass.
+        What is neither urgent nor a crowd is collected for a while, so that `ahead` costs few
+        batches. A crowd that takes longer than `ahead` to carry over may start earlier, in batches
+        that are small enough to let what is due at once pass.
         """
         now_ms = self._store.clock.now_ms()
         due_ms = self._store.next_due_ms()
@@ -129,15 +154,28 @@ class Windows:
         if request.until_ms is not None:
             return self._corner(request.until_ms, request.row_count_max)
         until_ms = now_ms + request.ahead_ms
-        far_ms = now_ms + FAR_RATIO * request.ahead_ms
+        is_urgent = due_ms <= now_ms + request.lead_ms
+        if not is_urgent and self._store.gate_row_count > GATE_ROWS_MAX:
+            return None
+        far_ms = now_ms + _far_ms(request.ahead_ms)
         if self._store.pending_count() > FAR_ROWS and self._holds(far_ms, FAR_ROWS):
             return self._corner(far_ms, min(request.row_count_max, FAR_BATCH_ROWS))
         if due_ms > until_ms:
             return None
-        is_urgent = due_ms <= now_ms + request.lead_ms
-        if is_urgent or self._holds(until_ms, min(CROWD_ROWS, request.row_count_max)):
+        if (
+            is_urgent
+            or self._is_filling
+            or self._is_low(due_ms - now_ms, request.ahead_ms)
+            or self._holds(until_ms, min(CROWD_ROWS, request.row_count_max))
+        ):
             return self._corner(until_ms, request.row_count_max)
         return None
+
+    def _is_low(self, left_ms: int, ahead_ms: int) -> bool:
+        """Is enough of `ahead` used up for a batch, and the last one long enough ago?"""
+        pause_s = ahead_ms / 1000 / REFILLS_PER_AHEAD
+        is_used = left_ms <= (1 - REFILL_RATIO) * ahead_ms
+        return is_used and monotonic() - self._corner_s >= pause_s
 
     def _holds(self, until_ms: int, row_count: int) -> bool:
         """Are more than so many messages due by then?"""
@@ -152,6 +190,7 @@ class Windows:
         end = self._store.next_corner(
             until_ms=until_ms, row_count_max=row_count_max, size_bytes_max=room_bytes
         )
+        self._corner_s = monotonic()
         return None if end == CORNER_START else end
 
     # Plans
@@ -267,3 +306,8 @@ class Windows:
                     "transform must not skip partitions"
                 )
         return plans
+
+
+def _far_ms(ahead_ms: int) -> int:
+    """How long before its due time a crowd may be carried over."""
+    return max(ahead_ms, min(FAR_RATIO * ahead_ms, FAR_MS_MAX))

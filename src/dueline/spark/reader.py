@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
@@ -82,7 +83,7 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._until_ms: dict[str, int] = {}
-        self._busy_s = monotonic()
+        self._busy_s = -inf  # the first batch does not wait for rows: it shows that all works
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_until_ms": self._until_ms}
@@ -167,9 +168,10 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _next_windows(self, row_count_max: int) -> dict[str, protocol.Corner]:
         """The shards that have something to do, with how far; waits for the first that has."""
         if len(self._options.brokers) == 1:
-            return self._ask_all(row_count_max, 0 if self._until_ms else self._options.wait_ms)
+            is_due = bool(self._until_ms) or self._is_cooling()
+            return self._ask_all(row_count_max, 0 if is_due else self._options.wait_ms)
         ends = self._ask_all(row_count_max, 0)
-        if ends or self._until_ms:
+        if ends or self._until_ms or self._is_cooling():
             return ends
         return self._ask_all(row_count_max, min(self._options.wait_ms, _WAIT_MS_SHARED))
 

@@ -95,12 +95,14 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_a_child_that_asks_for_work_is_ready(supervise: Supervise) -> None:
+def test_a_child_is_ready_when_it_has_finished_a_batch(supervise: Supervise) -> None:
     watched = supervise(UNTIL_TOLD)
     pid = watched.wait_for_pid()
 
     watched.supervisor.note_asked()
-    watched.supervisor.note_asked()
+    assert watched.supervisor.report().status == "starting", "nothing can be delivered yet"
+    watched.supervisor.note_committed()
+    watched.supervisor.note_committed()
 
     report = watched.supervisor.report()
     assert (report.status, report.pid, report.start_count) == ("ready", pid, 1)
