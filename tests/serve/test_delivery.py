@@ -90,7 +90,7 @@ def test_a_killed_pipeline_is_started_again_and_goes_on(
     after_ms = send_some(client, "after", 50)
 
     wait_until(lambda: serving.report().driver.start_count == 2, "another pipeline")
-    assert session_members(pid) == []
+    wait_until(lambda: not session_members(pid), "the end of what it left behind")
     check_promises(receive(client, 100, topic="before"), before_ms)
     check_promises(receive(client, 50, topic="after", seconds_max=READY_S_MAX), after_ms)
     assert "Spark starting again (start 2)" in serving.output
@@ -122,3 +122,18 @@ def test_stopping_takes_the_pipeline_along(tmp_path: Path) -> None:
         assert serving.stop(signal.SIGTERM) == 0
 
         assert session_members(pid) == []
+
+
+def test_what_falls_due_after_a_clean_stop_needs_no_pipeline(tmp_path: Path) -> None:
+    with served(tmp_path / "data") as serving:
+        serving.wait_until_ready()
+        with serving.client() as client:
+            due_ms = send(client, outgoing("soon", delay_ms=25_000))
+            send(client, outgoing("not soon", delay_ms=3_600_000))
+        assert serving.stop() == 0
+
+    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
+        report = serving.report()
+        check_promises(receive(client, 1), due_ms)
+
+    assert report.pending == 1, "what is due after the runway waits for the pipeline"

@@ -34,7 +34,7 @@ from dueline.config import SPARK_CONF_VARIABLE
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.spark import transform as transforms
 from dueline.spark.options import Options
-from dueline.spark.session import SessionOptions, open_session
+from dueline.spark.session import SessionOptions, close_session, open_session
 from dueline.spark.warming import warm
 
 __all__ = ["DeliveryOptions", "main", "query_of", "run", "start"]
@@ -149,7 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.check()
             session = open_session(
                 SessionOptions(
-                    master=parsed.master, heap=parsed.heap, conf={**given, **_pairs(parsed.conf)}
+                    master=parsed.master,
+                    heap=parsed.heap,
+                    conf={**given, **_pairs(parsed.conf)},
+                    keeps_classes=True,
                 )
             )
         except InvalidRequest as error:
@@ -162,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log.critical("gave up: %s", _reason(error))
             return 1
         finally:
-            session.stop()
+            close_session(session)
     log.info("stopped")
     return 0
 

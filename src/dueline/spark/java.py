@@ -197,7 +197,7 @@ def _write_launcher(java: Path, environ: Mapping[str, str]) -> Path:
     script = _launcher_script(java)
     name = hashlib.sha256(script.encode()).hexdigest()[:16]
     try:
-        home = _cache_folder(environ) / name
+        home = cache_folder(environ) / "java" / name
         _install(script, home / "bin" / "java")
     except OSError:
         # No usable cache folder: a private temporary one does, at the price of one per process.
@@ -218,11 +218,16 @@ def _launcher_script(java: Path) -> str:
     )
 
 
-def _cache_folder(environ: Mapping[str, str]) -> Path:
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where files are kept that can be made anew at any time.
+
+    Raises:
+        FileNotFoundError: the environment names no place for them.
+    """
     if folder := environ.get("XDG_CACHE_HOME"):
-        return Path(folder) / "dueline" / "java"
+        return Path(folder) / "dueline"
     if home := environ.get("HOME"):
-        return Path(home) / ".cache" / "dueline" / "java"
+        return Path(home) / ".cache" / "dueline"
     raise FileNotFoundError("neither XDG_CACHE_HOME nor HOME is set")
 
 
