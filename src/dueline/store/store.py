@@ -160,14 +160,6 @@ class Store:
         self._seal_if_full()
         return results
 
-    def check(self, message: Message) -> None:
-        """Refuse a message that `put` would refuse for what it says; nothing is changed.
-
-        Raises:
-            InvalidRequest, LimitExceeded: says what is wrong with it.
-        """
-        self._putter.check(message)
-
     def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:
         """Accept a table of delayed messages (`SCHEDULE_SCHEMA`), all of them or none.
 

@@ -333,12 +333,6 @@ class Putter:
             return store_ms + self._core.rules.levels.delay_ms(draft.due.level)
         return draft.due.due_ms
 
-    def check(self, message: Message) -> None:
-        """Refuse what `put` would refuse."""
-        core = self._core
-        draft = prepare(message, now_ms=core.clock.now_ms(), rules=core.rules, ids=core.ids)
-        core.check_size(draft.size_bytes(core.store_host), is_delayed=draft.due is not None)
-
     def put_many(self, table: pa.Table, admit: Admit | None = None) -> PutManyResult:
         """Accept a table of messages (see `dueline.store.bulk`), all of them or none.
 
