@@ -38,6 +38,8 @@ COMMANDS: Final = {
     "stats": "show how the broker is doing",
     "config": "print every setting, its value and where that comes from",
     "check": "read a whole store and say what is damaged, missing or inconsistent",
+    "backup": "copy a broker's data, running or stopped; only what is new is copied",
+    "restore": "make a broker's data folder again from a backup, and check it",
     "log": "print the records of a store, Dueline's or RocketMQ's",
     "import": "take over the store of an Apache RocketMQ broker",
 }

@@ -27,7 +27,7 @@ from dueline.errors import NotFound, StoreLocked
 from dueline.store.core import COMMIT_LOG, DELAY_LOG
 from dueline.store.files import Files
 
-__all__ = ["Audit", "Progress", "audit"]
+__all__ = ["Audit", "Progress", "audit", "find_store"]
 
 READINGS_MAX: Final = 3
 
@@ -86,7 +86,7 @@ def audit(
         NotFound: there is no store.
     """
     files = files or Files()
-    data, root = _find(path, files)
+    data, root = find_store(path, files)
     if is_running is None:
         is_running = _is_locked(root, files)
     reading = _Reading(
@@ -101,7 +101,7 @@ def audit(
     return found
 
 
-def _find(path: Path, files: Files) -> tuple[Path | None, Path]:
+def find_store(path: Path, files: Files) -> tuple[Path | None, Path]:
     """The data folder, if it is one, and the store's."""
     for data, root in ((path, path / "store"), (None, path)):
         if (root / DELAY_LOG).is_dir() or (root / COMMIT_LOG).is_dir():

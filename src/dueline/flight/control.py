@@ -242,6 +242,72 @@ class Reported(Value, frozen=True, kw_only=True):
     driver: DriverReport
 
 
+# --- backups --------------------------------------------------------------------------------------
+
+BACKUP_FILES_SCHEMA: Final = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("data_bytes", pa.int64(), nullable=False),
+        pa.field("identity", pa.string(), nullable=False),
+        pa.field("is_sealed", pa.bool_(), nullable=False),
+    ]
+)
+"""The files of a backup; a file's number is its row."""
+
+BACKUP_PIECES_SCHEMA: Final = pa.schema(
+    [
+        pa.field("file", pa.int32(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("data", pa.binary(), nullable=False),
+    ]
+)
+"""Bytes of files; what is not sent is zero."""
+
+
+class BeginBackup(Value, frozen=True, kw_only=True):
+    """Make a consistent cut, and delete nothing of it until the backup ends."""
+
+
+class BackupBegun(Value, frozen=True, kw_only=True):
+    """The cut: `now_ms` is when it was made, the ends are the logs'."""
+
+    hold: str
+    version: str
+    shard: str
+    folder: str
+    now_ms: int
+    file_count: int
+    delay_end: int
+    commit_end: int
+    accepted: int
+    pending: int
+
+
+class RenewBackup(Value, frozen=True, kw_only=True):
+    """The backup is still under way; reading its files says so too."""
+
+    hold: str
+
+
+class BackupRenewed(Value, frozen=True, kw_only=True):
+    """For how long nothing is deleted."""
+
+    lease_ms: int
+
+
+class EndBackup(Value, frozen=True, kw_only=True):
+    """The backup is done, or given up."""
+
+    hold: str
+
+
+class BackupEnded(Value, frozen=True, kw_only=True):
+    """Whether it was under way."""
+
+    is_known: bool
+
+
 CONTROL_ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
     "send": (Send, Sent),
     "start_positions": (StartPositions, Positions),
@@ -250,6 +316,9 @@ CONTROL_ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
     "count_pending": (CountPending, PendingCounts),
     "look_up": (LookUp, Found),
     "report": (Report, Reported),
+    "begin_backup": (BeginBackup, BackupBegun),
+    "renew_backup": (RenewBackup, BackupRenewed),
+    "end_backup": (EndBackup, BackupEnded),
 }
 """Every action's name with the types of its request and its answer."""
 

@@ -47,6 +47,7 @@ __all__ = [
     "PutRows",
     "QueueList",
     "QueueRange",
+    "ReadBackup",
     "ReadMessages",
     "ReadPending",
     "ReadSlice",
@@ -354,6 +355,13 @@ class ReadMessages(Value, frozen=True, kw_only=True):
     end: int
 
 
+class ReadBackup(Value, frozen=True, kw_only=True):
+    """The list of a backup's files, or the bytes of those with the given numbers."""
+
+    hold: str
+    files: tuple[int, ...] | None = None
+
+
 class Ticket(Value, frozen=True, kw_only=True):
     """Which stream; exactly one field is set."""
 
@@ -361,6 +369,7 @@ class Ticket(Value, frozen=True, kw_only=True):
     pending: ReadPending | None = None
     found: FindPending | None = None
     messages: ReadMessages | None = None
+    backup: ReadBackup | None = None
 
 
 class StageRows(Value, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ from dueline.messaging import Messaging, MessagingOptions
 from dueline.messaging.topics import TopicOptions
 from dueline.metered import MeteredStore
 from dueline.server.accepted import Accepted
+from dueline.server.backups import Backups
 from dueline.server.caretaker import Caretaker
 from dueline.server.connections import Connections
 from dueline.server.control import BrokerService, Pipeline
@@ -175,6 +176,9 @@ class Broker:
                 address=config.listen.flight,
                 pipeline=_Late(self),
                 topics=self.messaging.topics,
+                backups=Backups(
+                    self.store, files=self._files, save=self._save_tables, shard=config.name
+                ),
             )
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(
@@ -223,9 +227,13 @@ class Broker:
         self._ticker.stop()
         self._caretaker.stop()
         if not self._failed.is_set():
-            _save("topics and groups", self.messaging.save)
-            _save("consumer offsets", self._offsets.save)
+            self._save_tables()
         self.store.close()
+
+    def _save_tables(self) -> None:
+        """Write what is kept in memory between two saves."""
+        _save("topics and groups", self.messaging.save)
+        _save("consumer offsets", self._offsets.save)
 
     def _fail(self, error: BaseException) -> None:
         """A thread ended or the store closed itself: told once, however many notice."""
@@ -238,7 +246,7 @@ class Broker:
 
 
 def _save(what: str, save: Callable[[], object]) -> None:
-    """Write what a stop writes for the next start; a full disk must not be in the way."""
+    """Write what the next start reads; a full disk must not be in the way."""
     try:
         save()
     except Unavailable as error:

@@ -24,11 +24,12 @@ from dueline.admission import check_properties, check_sender_target
 from dueline.consumer_offsets import ConsumerOffsets, check_group
 from dueline.engine import Engine, Results
 from dueline.errors import BrokerError, InvalidRequest, OutcomeUnknown
-from dueline.flight import control
+from dueline.flight import control, protocol
 from dueline.flight.values import Value
 from dueline.message import Message, check_topic, decode_properties
 from dueline.messaging.topics import Topics
-from dueline.server.flight import FlightService, flight_answer
+from dueline.server.backups import Backups
+from dueline.server.flight import FlightService, flight_answer, streamed
 from dueline.store import PendingMessage, PutResult
 from dueline.store import record as records
 from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING
@@ -76,8 +77,10 @@ class BrokerService(FlightService):
         address: str,
         pipeline: Pipeline,
         topics: Topics,
+        backups: Backups,
     ) -> None:
         super().__init__(engine.store, shard=shard, address=address, topics=topics)
+        self._backups = backups
         self._engine = engine
         self._offsets = offsets
         self._pipeline = pipeline
@@ -90,6 +93,9 @@ class BrokerService(FlightService):
             "count_pending": self._count_pending,
             "look_up": self._look_up,
             "report": self._report,
+            "begin_backup": backups.begin,
+            "renew_backup": backups.renew,
+            "end_backup": backups.end,
         }
 
     def serve(self) -> None:
@@ -132,6 +138,15 @@ class BrokerService(FlightService):
             return self._control[action.type](request_type.decode(action.body.to_pybytes()))
 
         return [flight.Result(flight_answer(answer).encode())]
+
+    def _stream(self, ticket: protocol.Ticket) -> flight.FlightDataStream:
+        if ticket.backup is None:
+            return super()._stream(ticket)
+        hold, numbers = ticket.backup.hold, ticket.backup.files
+        if numbers is None:
+            return streamed(control.BACKUP_FILES_SCHEMA, self._backups.list_files(hold))
+        pieces = self._backups.read_files(hold, numbers)
+        return streamed(control.BACKUP_PIECES_SCHEMA, pieces)
 
     # Sending
 

@@ -38,7 +38,7 @@ from dueline.store.schema import (
 from dueline.store.staged import check_deliveries
 from dueline.store.timeline import Window
 
-__all__ = ["FlightService", "flight_answer"]
+__all__ = ["FlightService", "flight_answer", "streamed"]
 
 _STAGED_SCHEMAS: Final = (DELIVERY_SCHEMA, SCHEDULE_SCHEMA)
 
@@ -176,13 +176,13 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             window = self._windows.read(ticket.slice)
             if ticket.slice.is_mapped:
                 return flight.RecordBatchStream(pa.Table.from_batches([_units(window)]))
-            return _streamed(WINDOW_SCHEMA, map(self._store.read_window, parts(window)))
+            return streamed(WINDOW_SCHEMA, map(self._store.read_window, parts(window)))
         if ticket.pending is not None:
-            return _streamed(WINDOW_SCHEMA, self._tables.pending(ticket.pending))
+            return streamed(WINDOW_SCHEMA, self._tables.pending(ticket.pending))
         if ticket.found is not None:
-            return _streamed(WINDOW_SCHEMA, self._tables.found(ticket.found))
+            return streamed(WINDOW_SCHEMA, self._tables.found(ticket.found))
         if ticket.messages is not None:
-            return _streamed(STORED_SCHEMA, self._tables.messages(ticket.messages))
+            return streamed(STORED_SCHEMA, self._tables.messages(ticket.messages))
         raise InvalidRequest("ticket: expected the name of a stream, found none")
 
     def do_put(
@@ -253,7 +253,7 @@ def flight_answer(answer: Callable[[], _Result]) -> _Result:
         ) from error
 
 
-def _streamed(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> flight.FlightDataStream:
+def streamed(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> flight.FlightDataStream:
     """A stream of batches; an error while one is made becomes one that Flight sends."""
 
     def reported() -> Iterator[pa.RecordBatch]:

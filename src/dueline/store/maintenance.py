@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 import numpy as np
@@ -28,8 +29,10 @@ import pyarrow as pa
 from dueline.errors import Unavailable
 from dueline.message import decode_properties
 from dueline.store import checkpoint as checkpoints
+from dueline.store import cut as cuts
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.core import COMMIT_LOG, DELAY_LOG, Core
+from dueline.store.cut import Cut
 from dueline.store.done_index import DoneMessage
 from dueline.store.files import Bytes
 from dueline.store.log import BLANK_SIZE
@@ -72,6 +75,7 @@ class Maintainer:
         self._last = Checkpoint()
         self._unused: list[Path] = []  # files that the next checkpoint no longer names
         self._is_tidy = False  # nothing is left over from a crash
+        self._held_until_s = 0.0  # by the monotonic clock: nothing is deleted before
 
     def is_due(self) -> bool:
         """Is enough in memory that a checkpoint should be made?"""
@@ -187,6 +191,8 @@ class Maintainer:
         if not self._is_tidy:
             self._unused += self._left_over()
             self._is_tidy = True
+        if self._is_held:
+            return
         named = {run.path for run in core.timeline.runs}
         for path in self._unused:
             if path not in named:
@@ -227,6 +233,49 @@ class Maintainer:
                 with core.lock:
                     self._unused += keys.end_merge(files, merged)
 
+    # Backups
+
+    def hold(self, lease_s: float) -> None:
+        """Delete nothing for so long, so that a backup can copy what its cut names."""
+        self._held_until_s = monotonic() + lease_s
+
+    def release(self) -> None:
+        """The backup is done: delete again."""
+        self._held_until_s = 0.0
+
+    @property
+    def _is_held(self) -> bool:
+        return monotonic() < self._held_until_s
+
+    def cut(self) -> Cut:
+        """Make a checkpoint and a consistent cut; the caller has made a hold.
+
+        Raises:
+            Unavailable: the disk is full and there is no checkpoint yet.
+            StoreClosed: a write failed.
+        """
+        core = self._core
+        with self._mutex, self._closing_on_failure():
+            small = list(cuts.small_files(core.path, core.files))
+            with contextlib.suppress(Unavailable):  # an older one will do
+                self._checkpoint()
+            names = cuts.kept_names()
+            saved = [cuts.inline(name, core.path / name, core.files) for name in names]
+            last = checkpoints.load(core.files, checkpoint_path(core.path))
+            with core.commit_lock, core.delay_lock:
+                if not core.is_sync:
+                    core.commit.sync()
+                    core.delay.sync()
+                with core.lock:
+                    return Cut(
+                        files=[*small, *saved, *cuts.files_of_cut(core, last)],
+                        delay_end=core.delay.end,
+                        commit_end=core.commit.end,
+                        next_seq=core.next_seq,
+                        pending_count=core.timeline.pending_count(),
+                        now_ms=core.clock.now_ms(),
+                    )
+
     def adopt(self, last: Checkpoint) -> None:
         """Know the checkpoint that recovery started from."""
         self._last = last
@@ -234,8 +283,10 @@ class Maintainer:
     # Retention
 
     def retain(self) -> Retained:
-        """Delete and compact what is no longer needed."""
+        """Delete and compact what is no longer needed; nothing while a backup copies it."""
         with self._mutex, self._closing_on_failure():
+            if self._is_held:
+                return Retained()
             commit_count = self._retain_commit()
             states = self._durable_states()
             delay_count = self._retain_delay(states)

@@ -33,6 +33,7 @@ from dueline.store.bulk import Bulk
 from dueline.store.consume_queue import UNIT_SIZE
 from dueline.store.core import COMMIT_LOG, DELAY_LOG, QUEUES, Core
 from dueline.store.corner import CORNER_START, Corner, Key
+from dueline.store.cut import Cut
 from dueline.store.delivery import Deliverer, DeliverResult
 from dueline.store.files import TEMPORARY_SUFFIX, Files
 from dueline.store.kernels import Int64s
@@ -405,6 +406,18 @@ class Store:
     def retain(self) -> Retained:
         """Delete old segments and compact sparse ones."""
         return self._maintainer.retain()
+
+    def hold(self, lease_s: float) -> None:
+        """Delete no file for so long: a backup copies what `cut` named. Call again to renew."""
+        self._maintainer.hold(lease_s)
+
+    def release(self) -> None:
+        """The hold is over."""
+        self._maintainer.release()
+
+    def cut(self) -> Cut:
+        """A checkpoint, and the files that are a consistent copy of the store as of now."""
+        return self._maintainer.cut()
 
     @property
     def clock(self) -> Clock:
