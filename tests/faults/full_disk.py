@@ -9,7 +9,9 @@ import base64
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tests.remoting.peer import Peer, records_of
 
@@ -17,9 +19,11 @@ from dueline.clock import system_time_ms
 from dueline.errors import BrokerError
 from dueline.flight import protocol
 from dueline.flight.client import FlightClient
+from dueline.message import encode_properties
 from dueline.store.restore import deliveries
 from dueline.store.schema import DELIVERY_SCHEMA
-from dueline.wire.codes import ResponseCode
+from dueline.wire.batch import BatchMessage, encode_batch
+from dueline.wire.codes import RequestCode, ResponseCode
 
 TOPIC = "full"
 QUEUE_COUNT = 4
@@ -61,6 +65,13 @@ class History:
         assert not early, f"early: {early[:10]}"
 
 
+class Posted(NamedTuple):
+    """A request that is not answered yet, and the messages in it."""
+
+    names: list[str]
+    opaque: int
+
+
 class Clients:
     """A producer, a reader and a pipeline without Spark, in threads that go on whatever happens."""
 
@@ -92,9 +103,8 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def _again(self, work: object) -> None:
+    def _again(self, work: Callable[[], None]) -> None:
         """Begin anew after a lost connection: the broker is being started again."""
-        assert callable(work)
         while not self._stopping.is_set() and not (work == self._produce and self._quiet.is_set()):
             try:
                 work()
@@ -106,13 +116,34 @@ class Clients:
     def _produce(self) -> None:
         with Peer(self.remoting, timeout_seconds=20.0) as peer:
             while not self._quiet.wait(_PAUSE_S):
-                names = [f"m{self._number + row}" for row in range(AT_ONCE)]
-                self._number += AT_ONCE
-                with self.history.lock:
-                    self.history.unknown |= set(names)
-                self._answers(peer, [(name, self._post(peer, name)) for name in names])
+                posted = []
+                for _ in range(AT_ONCE):
+                    self._number += 1
+                    post = self._post_batch if self._number % 7 == 0 else self._post
+                    posted.append(post(peer, f"m{self._number}"))
+                self._answers(peer, posted)
 
-    def _post(self, peer: Peer, name: str) -> int:
+    def _post_batch(self, peer: Peer, name: str) -> Posted:
+        """Ordinary and delayed messages that are answered as one."""
+        names = [f"{name}-{row}" for row in range(4)]
+        batch = []
+        for row, each in enumerate(names):
+            properties = {"UNIQ_KEY": each} | ({"TIMER_DELAY_MS": "200"} if row % 2 else {})
+            body = self._body(each)
+            batch.append(BatchMessage(body=body, properties=encode_properties(properties)))
+        self._open(names)
+        ext = peer.send_ext(TOPIC, queue_id=self._random.randrange(QUEUE_COUNT))
+        code = RequestCode.SEND_BATCH_MESSAGE
+        return Posted(names=names, opaque=peer.send(code, ext, encode_batch(batch)))
+
+    def _open(self, names: list[str]) -> None:
+        with self.history.lock:
+            self.history.unknown |= set(names)
+
+    def _body(self, name: str) -> bytes:
+        return name.encode() + b" " + bytes(self._random.randrange(4_000))
+
+    def _post(self, peer: Peer, name: str) -> Posted:
         kind = self._random.choice(("now", "now", "soon", "soon", "soon", "far"))
         properties = {"UNIQ_KEY": name}
         if kind == "soon":
@@ -122,27 +153,28 @@ class Clients:
         ext = peer.send_ext(
             TOPIC, queue_id=self._random.randrange(QUEUE_COUNT), properties=properties
         )
-        return peer.send(310, ext, name.encode() + b" " + bytes(self._random.randrange(4_000)))
+        self._open([name])
+        opaque = peer.send(RequestCode.SEND_MESSAGE_V2, ext, self._body(name))
+        return Posted(names=[name], opaque=opaque)
 
-    def _answers(self, peer: Peer, posted: list[tuple[str, int]]) -> None:
-        for name, opaque in posted:
-            answer = peer.wait_answer(opaque)
+    def _answers(self, peer: Peer, posted: list[Posted]) -> None:
+        for each in posted:
+            answer = peer.wait_answer(each.opaque)
             with self.history.lock:
                 if answer.code == 0:
-                    self._accepted(name, answer.ext)
+                    self._accepted(each, answer.ext)
                 elif answer.code in REFUSALS:
-                    self.history.refused[name] = answer.remark or ""
-                    self.history.unknown.discard(name)
+                    self.history.refused |= dict.fromkeys(each.names, answer.remark or "")
+                    self.history.unknown -= set(each.names)
 
-    def _accepted(self, name: str, ext: object) -> None:
-        assert isinstance(ext, dict)
-        self.history.unknown.discard(name)
-        handle = str(ext.get("recallHandle", ""))
+    def _accepted(self, posted: Posted, ext: Mapping[str, str]) -> None:
+        self.history.unknown -= set(posted.names)
+        handle = ext.get("recallHandle", "") if len(posted.names) == 1 else ""
         due_ms = due_of(handle) if handle else 0
         if due_ms > system_time_ms() + FAR_MS // 2:
-            self.history.far[name] = handle
+            self.history.far[posted.names[0]] = handle
         else:
-            self.history.due_ms[name] = due_ms
+            self.history.due_ms |= dict.fromkeys(posted.names, due_ms)
 
     # The reader
 

@@ -13,6 +13,7 @@ import logging
 import os
 import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,12 @@ from tests.remoting.peer import Peer
 from tests.serve.conftest import Served
 from tests.small_disk import SmallDisk, mounted
 
+from dueline.wire import Command
 from dueline.wire.codes import RequestCode
 
 SEED = int(os.environ.get("DUELINE_SEED", "1"))
 ROUNDS = 30 if IS_SOAK else 4
-DISK_SIZE_BYTES = 24 << 20
+DISK_SIZE_BYTES = (256 if IS_SOAK else 24) << 20
 WAIT_S_MAX = 60.0
 FLAGS = (
     "--no-spark",
@@ -60,28 +62,41 @@ class Round:
         return served
 
     def restart(self) -> None:
-        if self.choose.random() < 0.5:
+        """Killed, or stopped in order; then a group's offset is kept, also without free space."""
+        is_killed = self.choose.random() < 0.5
+        offset = str(self.choose.randrange(1_000))
+        if is_killed:
             self.broker.process.kill()
         else:
+            self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=offset)
             assert self.broker.stop(signal.SIGTERM) == 0, self.broker.output[-2000:]
         self.broker.end()
         self.broker = self.start()
+        if not is_killed:
+            answer = self.ask(RequestCode.QUERY_CONSUMER_OFFSET)
+            assert answer.ext["offset"] == offset
 
-    def wait(self, what: str, condition: object) -> None:
+    def ask(self, code: RequestCode, **ext: str) -> Command:
+        with Peer(self.clients.remoting) as peer:
+            answer = peer.call(code, {"consumerGroup": "g", "topic": TOPIC, "queueId": "0"} | ext)
+        assert answer.code == 0, (answer.code, answer.remark)
+        return answer
+
+    def wait(self, what: str, condition: Callable[[], bool]) -> None:
         def is_true() -> bool:
-            assert callable(condition)
             assert self.broker.process.poll() is None, f"it ended: {self.broker.output[-3000:]}"
-            return bool(condition())
+            return condition()
 
         wait_until(is_true, what=f"{what} (seed {SEED})", seconds_max=WAIT_S_MAX)
 
     def fill(self) -> None:
-        """By a foreign file at a random moment, or by messages alone."""
+        """By a foreign file at a random moment; what that leaves is filled by messages."""
         refused = len(self.history.refused)
         goal = len(self.history.seen) + self.choose.randrange(20, 400)
         self.wait("messages", lambda: len(self.history.seen) >= goal)
-        if self.choose.random() < 0.7:
-            self.disk.fill(but_bytes=self.choose.choice((0, 0, 8 << 10, 200 << 10, 1 << 20)))
+        self.disk.fill(but_bytes=self.choose.choice((0, 8 << 10, 200 << 10, 1 << 20, 3 << 20)))
+        if self.choose.random() < 0.3:
+            self.restart()
         self.wait("refusals", lambda: len(self.history.refused) > refused + 50)
 
     def cancel_some(self) -> None:
