@@ -385,6 +385,7 @@ def test_rest_of_a_torn_group_does_not_join_what_is_put_in_its_place(fast_path: 
     row_size = int.from_bytes(data[size : size + 4], "big")
     data[size : size + row_size] = bytes(row_size)
     log.write_bytes(data)
+    (fast_path / "store" / "synced").unlink()  # as before the group was synced
 
     store = Store.open(fast_path / "store", OPTIONS, clock=clock, files=files)
     assert observe(store, []).pending.keys() == {"first"}

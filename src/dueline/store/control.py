@@ -16,6 +16,7 @@ lists the acceptance numbers that its group replaces (a reschedule).
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,7 +27,7 @@ from dueline.message import CONTROL_TOPIC, HOST_UNKNOWN, SYS_ROLLBACK
 from dueline.store.kernels import Int64s
 from dueline.store.record import MARK_PRESENT, RECORD_SIZE_MIN, Record, seal
 
-__all__ = ["CANCEL", "END", "Control", "decode", "encode", "encoded_size", "is_control"]
+__all__ = ["CANCEL", "END", "Control", "closing", "decode", "encode", "encoded_size", "is_control"]
 
 END: Final = b"E"
 CANCEL: Final = b"C"
@@ -70,6 +71,13 @@ def encode(control: Control, *, position: int, store_ms: int) -> bytes:
             properties=b"",
         )
     )
+
+
+def closing(places: Sequence[int], store_ms: int, numbers: Int64s | None = None) -> bytes:
+    """The end of a group of records, for the last of these places."""
+    own = _no_numbers() if numbers is None else numbers
+    end = Control(kind=END, start=places[0], count=len(places) - 1, numbers=own)
+    return encode(end, position=places[-1], store_ms=store_ms)
 
 
 def encoded_size(number_count: int) -> int:

@@ -46,6 +46,7 @@ from dueline.store.record import QUEUE_OFFSET_AT
 from dueline.store.repair import units_from_log
 from dueline.store.room import Room
 from dueline.store.states import States
+from dueline.store.synced import COMMIT_SLOT, DELAY_SLOT, Synced
 from dueline.store.timeline import Timeline
 
 __all__ = ["COMMIT_LOG", "DELAY_LOG", "QUEUES", "Core"]
@@ -76,6 +77,7 @@ class Core:
         self.ids = UniqueIds(host=self.store_host, start_ms=clock.now_ms())
         self.commit = Log(files, path / COMMIT_LOG, options.commit_segment_size_bytes)
         self.delay = Log(files, path / DELAY_LOG, options.delay_segment_size_bytes)
+        self.synced = Synced(files, path / "synced")
         self.queues = ConsumeQueues(files, path / QUEUES, options.queue_file_units)
         self.queues.repair = partial(units_from_log, self.commit)
         self.gate = Gate()
@@ -170,6 +172,7 @@ class Core:
         with self.commit_lock, self.delay_lock, self.lock:
             self.commit.close()
             self.delay.close()
+            self.synced.close()
             self.queues.close()
             self.timeline.close()
             self.commit_keys.close()
@@ -254,8 +257,13 @@ class Core:
             else:
                 log.append(positions[:-1], sizes[:-1], data)
                 log.append(positions[-1:], sizes[-1:], closing)
-            if self.is_sync:
-                log.sync()
+            self.sync(log)
+
+    def sync(self, log: Log) -> None:
+        """If the store is sync, return when everything appended to a log is on disk."""
+        if self.is_sync:
+            log.sync()
+            self.synced.note(COMMIT_SLOT if log is self.commit else DELAY_SLOT, log.end)
 
     def open_gate(self, until_ms: int) -> int:
         """Index what is visible by `until_ms`; the caller holds `lock`. Returns how many rows.

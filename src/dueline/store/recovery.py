@@ -32,20 +32,20 @@ from dueline.message import (
     whole_number,
 )
 from dueline.store import checkpoint as checkpoints
-from dueline.store import control, properties
-from dueline.store import record as records
+from dueline.store import properties
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
+from dueline.store.holes import Holes, first_offset
 from dueline.store.kernels import Int32s, Int64s
-from dueline.store.log import Log
 from dueline.store.maintenance import checkpoint_path, states_path
-from dueline.store.record import MARK_GROUP, MARK_PRESENT, NO_OFFSET
+from dueline.store.record import NO_OFFSET
 from dueline.store.record_columns import RecordColumns
 from dueline.store.run import OpenRun, Units
-from dueline.store.scan import Damage, Scan, scan
+from dueline.store.scan import Damage, Scan
 from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING, States
+from dueline.store.tail import cut_tail, missing_segments
 
 __all__ = ["Report", "recover"]
 
@@ -71,9 +71,7 @@ def recover(core: Core) -> tuple[Report, Checkpoint]:
 class _Recovery:
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._damage: list[tuple[str, Damage]] = []
         self._rebuilt: list[str] = []
-        self._cut_bytes = 0
         self._queue_offsets: list[Int64s] = []  # as the commit log's records have them
         self._queue_ranges: dict[str, dict[str, list[int]]] = {}  # as the states have them
         self._index_ms = 0
@@ -85,23 +83,29 @@ class _Recovery:
         saved = self._load_checkpoint()
         self._whole_ends = (saved.delay_position, saved.commit_end)
         start = self._load_derived(saved)
-        delay = self._tail(core.delay, start.delay_position, self._whole_ends[0], "delay log")
-        commit = self._tail(core.commit, start.commit_position, self._whole_ends[1], "commit log")
+        synced = core.synced.open()
+        whole = self._whole_ends
+        delay, delay_cut = cut_tail(core.delay, start.delay_position, whole[0], synced[0])
+        commit, commit_cut = cut_tail(core.commit, start.commit_position, whole[1], synced[1])
+        commit.damage.extend(missing_segments(core.commit, start.commit_position))
         self._replay_delay(delay)
         rows = self._replay_commit(commit)
         self._settle_numbers()
-        self._index(rows, start)
+        self._index(rows, start, commit.damage)
         self._note_levels()
         core.delay.forget_pages()
         core.commit.forget_pages()
         report = Report(
             delay_records=len(delay.positions),
             commit_records=len(commit.positions),
-            cut_bytes=self._cut_bytes,
-            damage=self._damage,
+            cut_bytes=delay_cut + commit_cut,
+            damage=[
+                *(("delay log", damage) for damage in delay.damage),
+                *(("commit log", damage) for damage in commit.damage),
+            ],
             rebuilt=self._rebuilt,
         )
-        for name, damage in self._damage:
+        for name, damage in report.damage:
             _log.warning(
                 "%s: damaged bytes %d to %d: %s", name, damage.start, damage.end, damage.reason
             )
@@ -204,39 +208,6 @@ class _Recovery:
             delay_position=core.delay.start,
             commit_position=core.commit.start,
         )
-
-    # The logs' tails
-
-    def _tail(self, log: Log, start: int, whole_end: int, name: str) -> Scan:
-        """Walk a log from `start`, cut what is torn, and set its end.
-
-        A checkpoint knew everything before `whole_end` to be whole: a walk that starts in the
-        middle of a group (at the first record that waits at the gate) must not take it for a torn
-        one.
-        """
-        found = scan(log, max(start, log.start), log.bases)
-        found = _without_open_group(log, found, whole_end)
-        sound_end = int(found.positions[-1] + found.sizes[-1]) if len(found.positions) else start
-        sound_end = max(sound_end, whole_end)
-        inner = [damage for damage in found.damage if damage.start < sound_end]
-        self._damage += [(name, damage) for damage in inner]
-        end = self._end_of(log, sound_end)
-        written = max((base + log.segment(base).data_end(0) for base in log.bases), default=end)
-        log.cut(end)
-        log.sync_from(start)
-        self._cut_bytes += max(0, min(written, found.end) - end)
-        return replace(found, damage=inner, end=end)
-
-    def _end_of(self, log: Log, last: int) -> int:
-        """Where the next record goes, if the last sound one ends at `last`."""
-        base = log.base_of(last)
-        blank = last - base + 8 <= log.segment_size_bytes and base in log.bases
-        magic = log.segment(base).read_at(last - base + 4, 4) if blank else b""
-        if magic == records.BLANK_MAGIC.to_bytes(4, "big"):
-            following = base + log.segment_size_bytes
-            if following in log.bases:
-                return following
-        return max(last, log.start)
 
     # Replaying
 
@@ -395,12 +366,13 @@ class _Recovery:
             origin=origin[chosen],
         )
 
-    def _index(self, rows: GateRows, start: Checkpoint) -> None:
+    def _index(self, rows: GateRows, start: Checkpoint, damage: list[Damage]) -> None:
         """Index again what had been visible; let the rest wait at the gate."""
         core = self._core
         known = (rows.visible_ms <= start.index_ms) & (rows.position < start.commit_end)
         known &= ~np.isin(rows.position, np.array(start.waiting, dtype=np.int64))
         rows = rows.take(np.flatnonzero(~known))
+        claims = np.concatenate([np.empty(0, np.int64), *self._queue_offsets])[~known]
         ordinary = rows.visible_ms[rows.origin < 0]
         index_ms = start.index_ms
         if not start.queues:
@@ -409,7 +381,9 @@ class _Recovery:
         floor_ms = max(int(ordinary.max(initial=0)), self._shown_ms(rows), index_ms)
         core.clock.raise_floor(floor_ms)
         if not start.queues:
-            self._find_first_offsets(rows, floor_ms)
+            self._find_first_offsets(rows, claims, floor_ms, is_damaged=bool(damage))
+        if damage:
+            rows = Holes(core, damage).place(rows, claims, floor_ms)
         core.gate.add(rows)
         core.open_gate(floor_ms)
         for queue in core.queues:
@@ -445,49 +419,24 @@ class _Recovery:
             for queue_id, (_, end) in ranges.items():
                 queues.by_number(queues.number_of(topic, int(queue_id))).begin(end)
 
-    def _find_first_offsets(self, rows: GateRows, floor_ms: int) -> None:
+    def _find_first_offsets(
+        self, rows: GateRows, claims: Int64s, floor_ms: int, *, is_damaged: bool
+    ) -> None:
         """Without a checkpoint, a queue begins where its first records say: what came before them
-        was deleted. Most of them decide, since the field has no check."""
+        was deleted."""
         order = np.argsort(rows.visible_ms, kind="stable")
         order = order[rows.visible_ms[order] <= floor_ms]
-        queues = rows.queue[order]
-        offsets = np.concatenate([np.empty(0, np.int64), *self._queue_offsets])[order]
-        for number in np.unique(queues).tolist():
-            own = offsets[queues == number]
-            firsts = own - np.arange(len(own))
-            found, counts = np.unique(firsts[firsts >= 0], return_counts=True)
-            if len(found):
-                self._core.queues.by_number(number).begin(int(found[counts.argmax()]))
+        for number in np.unique(rows.queue[order]).tolist():
+            own = claims[order][rows.queue[order] == number]
+            first = first_offset(own, is_damaged=is_damaged)
+            if first is not None:
+                self._core.queues.by_number(number).begin(first)
 
     def _note_levels(self) -> None:
         core = self._core
         text = str(core.rules.levels)
         if not core.levels_history or core.levels_history[-1][1] != text:
             core.levels_history.append((core.delay.end, text))
-
-
-def _without_open_group(log: Log, found: Scan, whole_end: int) -> Scan:
-    """Leave out a last group that has no end, or an end but not all of its records."""
-    keep = len(found.positions)
-    members = 0
-    for row in range(len(found.positions) - 1, -1, -1):
-        if int(found.positions[row]) < whole_end:
-            break
-        record = records.decode(
-            log.read(int(found.positions[row]), int(found.sizes[row])),
-            position=int(found.positions[row]),
-        )
-        if record.mark & (MARK_PRESENT | MARK_GROUP) == MARK_PRESENT | MARK_GROUP:
-            keep = row
-            members += 1
-            continue
-        if members == 0 and control.is_control(record):
-            entry = control.decode(record)
-            first = int(np.searchsorted(found.positions, entry.start))
-            if entry.kind == control.END and row - first < entry.count:
-                keep = first
-        break
-    return replace(found, positions=found.positions[:keep], sizes=found.sizes[:keep])
 
 
 def _text(value: bytes | None) -> str:

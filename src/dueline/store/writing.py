@@ -6,7 +6,8 @@
 
 A message is answered when it is on disk (`flush = sync`). A refused message changes nothing: all
 that can be refused is refused before the first byte is written. If a write fails all the same, its
-messages are answered with `StoreFailed`, and those that were written before it as accepted.
+messages are answered with `StoreFailed`, and those that were written before it as accepted. What
+is written together is one group: a power cut leaves all of it or nothing, and no hole between.
 """
 
 from __future__ import annotations
@@ -212,14 +213,23 @@ class Putter:
 
     def _end_of(self, log: Log, drafts: list[Draft]) -> int:
         """Where a log would end with these messages."""
+        return singles.place(log, self._sizes(drafts))[1]
+
+    def _sizes(self, drafts: list[Draft]) -> list[int]:
+        """The sizes of these messages' records and, if they are several, of their group's end."""
         host = self._core.store_host
-        return singles.place(log, [draft.size_bytes(host) for draft in drafts])[1]
+        sizes = [draft.size_bytes(host) for draft in drafts]
+        if len(drafts) > 1:
+            sizes.append(control.encoded_size(0))
+        return sizes
 
     def _put_ordinary(self, drafts: list[Draft]) -> list[PutResult]:
         """Append to the commit log; the caller holds its lock."""
         core = self._core
         host = core.store_host
-        sizes = [draft.size_bytes(host) for draft in drafts]
+        count = len(drafts)
+        sizes = self._sizes(drafts)
+        flags = MARK_GROUP if count > 1 else 0
         places, end = singles.place(core.commit, sizes)
         core.reserve(core.commit, end)
         with core.lock:
@@ -233,10 +243,12 @@ class Putter:
                 drafts,
                 positions=places,
                 queue_offsets=offsets,
-                marks=[draft.message.prepared_position for draft in drafts],
+                marks=[flags | draft.message.prepared_position for draft in drafts],
                 store_ms=store_ms,
                 store_host=host,
             )
+            if count > 1:
+                data += control.closing(places, store_ms)
             singles.append(core, core.commit, places, sizes, data)
             with core.lock, core.closing_on_failure():
                 singles.index(core, rows, drafts, places, sizes)
@@ -245,7 +257,7 @@ class Putter:
             core.in_flight_ms = None
         return [
             PutResult(draft.topic, draft.queue_id, offset, place, store_ms, host, draft.unique_id)
-            for draft, place, offset in zip(drafts, places, offsets, strict=True)
+            for draft, place, offset in zip(drafts, places, offsets, strict=False)
         ]
 
     def _put_delayed(
@@ -258,8 +270,10 @@ class Putter:
         core = self._core
         host = core.store_host
         sizes = [draft.size_bytes(host) for draft in drafts]
-        flags = MARK_DELAYED if replaced is None else MARK_DELAYED | MARK_GROUP
         count = len(drafts)
+        if replaced is None and count > 1:
+            replaced = np.empty(0, dtype=np.int64)
+        flags = MARK_DELAYED if replaced is None else MARK_DELAYED | MARK_GROUP
         all_sizes = sizes if replaced is None else [*sizes, control.encoded_size(len(replaced))]
         places, end = singles.place(core.delay, all_sizes)
         core.reserve(core.delay, end)
@@ -275,8 +289,7 @@ class Putter:
             store_host=host,
         )
         if replaced is not None:
-            last = Control(kind=control.END, start=places[0], count=count, numbers=replaced)
-            data += control.encode(last, position=places[-1], store_ms=store_ms)
+            data += control.closing(places, store_ms, replaced)
         singles.append(core, core.delay, places, all_sizes, data)
         with core.closing_on_failure():
             core.next_seq += count
@@ -386,8 +399,7 @@ class Putter:
                 for part, own in _cut(parts, positions):
                     core.delay.append(own, part.sizes, part.data)
                 core.delay.append(positions[-1:], np.array([len(closing)]), closing)
-                if core.is_sync:
-                    core.delay.sync()
+                core.sync(core.delay)
             core.next_seq += count
             positions = positions[:-1]
             with core.lock, core.closing_on_failure():
