@@ -128,7 +128,7 @@ def heartbeat(data: bytes) -> None:
         found = Heartbeat.decode(data)
         for consumer in found.consumer_data_set:
             for subscription in consumer.subscription_data_set:
-                filter_of.__wrapped__(subscription.sub_string, subscription.expression_type)
+                filter_of(subscription.sub_string, subscription.expression_type)
     except InvalidRequest:
         return
     assert Heartbeat.decode(found.encode()) == found, found
@@ -168,7 +168,7 @@ def properties(data: bytes) -> None:
 
 def sql92(data: bytes) -> None:
     try:
-        matches = compile_condition(data.decode("utf-8", "replace"))
+        matches = compile_condition(data.decode("utf-8", "replace")).matches
     except InvalidRequest:
         return
     for each in PROPERTIES:

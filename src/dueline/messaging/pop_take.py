@@ -33,6 +33,8 @@ DEAD_HOLD_MS: Final = 30_000
 _READ_SIZE_BYTES_MAX: Final = 256 * 1024
 _SCAN_COUNT_MAX: Final = 4_096
 """How many unwanted messages of a queue one call skips; the next call goes on behind them."""
+_READ_COUNT_MAX: Final = 256
+"""The same where each has to be read and asked."""
 
 
 class QueueReader(Protocol):
@@ -205,8 +207,9 @@ class Take:
     def new(self, lane: Lane) -> None:
         """What nobody of the group has received yet."""
         scanned = 0
+        scanned_max = _READ_COUNT_MAX if self.wanted.needs_properties else _SCAN_COUNT_MAX
         before = lane.cursor
-        while self._left > 0 and not lane.is_full and scanned < _SCAN_COUNT_MAX:
+        while self._left > 0 and not lane.is_full and scanned < scanned_max:
             result = self.share.store.read(
                 *self.share.source(lane),
                 lane.cursor,

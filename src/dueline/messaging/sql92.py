@@ -11,8 +11,9 @@ Properties are text. Compared with a number, a property is read as one; one that
 unknown. An absent property is unknown too, and what is unknown stays so under NOT, AND and OR as in
 SQL; only what is true matches. Numbers compare in size; text can only be equal or not.
 
-An expression is parsed once into nested functions. Depth is bounded, so that a hostile expression
-costs an error and not the stack.
+An expression is parsed once into nested functions. Its depth and its number of words are bounded,
+and what is longer than any number is none: a hostile expression costs an error and not the stack,
+and a hostile property costs no more than another.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from typing import Final, NamedTuple, NoReturn
 
 from dueline.errors import InvalidRequest
 
-__all__ = ["compile_condition"]
+__all__ = ["Condition", "compile_condition"]
 
 DEPTH_MAX: Final = 64
+TOKEN_COUNT_MAX: Final = 1_024
+NUMBER_SIZE_MAX: Final = 64
 
 Value = str | int | float | bool | None
 Properties = Mapping[str, str]
@@ -55,18 +58,26 @@ class _Token(NamedTuple):
     place: int
 
 
-def compile_condition(expression: str) -> Callable[[Properties], bool]:
-    """The condition as a function of properties.
+class Condition(NamedTuple):
+    """A condition as a function of properties."""
+
+    matches: Callable[[Properties], bool]
+    word_count: int
+    """How long it is: what an answer costs, more or less."""
+
+
+def compile_condition(expression: str) -> Condition:
+    """Read a condition.
 
     Raises:
         InvalidRequest: it cannot be read; says where.
 
-    >>> compile_condition("a > 5 AND b = 'x'")({"a": "10", "b": "x"})
+    >>> compile_condition("a > 5 AND b = 'x'").matches({"a": "10", "b": "x"})
     True
     """
     parser = _Parser(expression)
     condition = parser.whole()
-    return lambda properties: _truth(condition(properties)) is True
+    return Condition(lambda properties: _truth(condition(properties)) is True, parser.word_count)
 
 
 class _Parser:
@@ -77,6 +88,10 @@ class _Parser:
         self._tokens = list(_tokens(expression))
         self._at = 0
         self._depth = 0
+
+    @property
+    def word_count(self) -> int:
+        return len(self._tokens)
 
     def whole(self) -> Expression:
         found = self._or()
@@ -193,7 +208,7 @@ class _Parser:
 
 
 def _tokens(expression: str) -> list[_Token]:
-    found = []
+    found: list[_Token] = []
     place = 0
     end = len(expression.rstrip())
     while place < end:
@@ -202,6 +217,10 @@ def _tokens(expression: str) -> list[_Token]:
             raise _unreadable(expression, place, "a value or a sign", expression[place:][:20])
         kind = match.lastgroup or ""
         text = match.group(kind)
+        if len(found) >= TOKEN_COUNT_MAX:
+            raise _unreadable(expression, place, f"at most {TOKEN_COUNT_MAX} words", text)
+        if kind == "number" and len(text) > NUMBER_SIZE_MAX:
+            raise _unreadable(expression, place, f"at most {NUMBER_SIZE_MAX} digits", text)
         if kind == "name" and text.upper() in _KEYWORDS:
             kind, text = "keyword", text.upper()
         elif kind == "text":
@@ -233,6 +252,8 @@ def _property(name: str) -> Expression:
 
 
 def _number(text: str) -> int | float | None:
+    if len(text) > NUMBER_SIZE_MAX:
+        return None
     try:
         return int(text) if text.lstrip("+-").isdecimal() and len(text) < 20 else float(text)
     except ValueError:
@@ -242,7 +263,7 @@ def _number(text: str) -> int | float | None:
 def _truth(value: Value) -> bool | None:
     """A condition's value: a property by itself is true if its text says so."""
     if isinstance(value, str):
-        return {"true": True, "false": False}.get(value.lower())
+        return {"true": True, "false": False}.get(value.lower()) if len(value) <= 5 else None
     return value if isinstance(value, bool) else None
 
 

@@ -32,8 +32,11 @@ class BatchMessage(NamedTuple):  # a tuple: a batch has many
     flag: int = 0
 
 
-def decode_batch(data: bytes) -> list[BatchMessage]:
+def decode_batch(data: bytes, *, count_max: int | None = None) -> list[BatchMessage]:
     """The messages of a batch.
+
+    Args:
+        count_max: how many there may be; if there are more, the first one too many is the last.
 
     Raises:
         InvalidRequest: sizes that do not add up; `position` says where.
@@ -41,7 +44,8 @@ def decode_batch(data: bytes) -> list[BatchMessage]:
     >>> decode_batch(encode_batch([BatchMessage(body=b"one", properties=b"TAGS\\x01a")]))
     [BatchMessage(body=b'one', properties=b'TAGS\\x01a', flag=0)]
     """
-    messages = []
+    messages: list[BatchMessage] = []
+    enough = None if count_max is None else count_max + 1
     position = 0
     while position < len(data):
         if len(data) - position < _FIXED_SIZE_BYTES:
@@ -62,6 +66,8 @@ def decode_batch(data: bytes) -> list[BatchMessage]:
             BatchMessage(data[body_start:properties_at], data[properties_start:end], flag)
         )
         position = end
+        if len(messages) == enough:
+            break
     return messages
 
 

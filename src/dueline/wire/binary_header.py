@@ -33,6 +33,7 @@ _START: Final = Struct(">hBhiii")
 _NAME_SIZE: Final = Struct(">H")
 _VALUE_SIZE: Final = Struct(">I")
 _NAME_SIZE_BYTES_MAX: Final = 0x7FFF
+_FIELD_COUNT_MAX: Final = 1_024
 _LANGUAGES: Final = tuple(Language)
 _int: Final = int.from_bytes
 
@@ -100,6 +101,8 @@ def _read_ext(header: bytes, position: int) -> dict[str, str]:
             )
         ext[header[name_start:name_end].decode()] = header[value_start:value_end].decode()
         position = value_end
+        if len(ext) > _FIELD_COUNT_MAX:
+            raise _broken(f"expected at most {_FIELD_COUNT_MAX} ext fields, found more")
     return ext
 
 

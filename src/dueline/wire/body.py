@@ -47,10 +47,14 @@ _REQUIRED: Final = object()
 B = TypeVar("B", bound="Body")
 
 
+_Path = str | tuple["_Path", str | int]
+"""Where a value stands: its parent's path and its name. Text is made of it when it is needed."""
+
+
 class _Codec(NamedTuple):
     """How a type is read from plain JSON values and turned back into them."""
 
-    read: Callable[[Any, str], Any]
+    read: Callable[[Any, _Path], Any]
     write: Callable[[Any], Any]
 
 
@@ -61,6 +65,7 @@ class _Field(NamedTuple):
     json_name: str
     codec: _Codec
     default: Callable[[], Any]
+    assign: Callable[[object, Any], None]
 
 
 class Body:
@@ -79,25 +84,33 @@ class Body:
         return cls.from_json(fastjson.loads(data))
 
     @classmethod
-    def from_json(cls, value: object, path: str = "body") -> Self:
+    def decode_request(cls, data: bytes) -> Self:
+        """The same of bytes that a peer has sent, which have bounds (`fastjson.loads_request`)."""
+        return cls.from_json(fastjson.loads_request(data))
+
+    @classmethod
+    def from_json(cls, value: object, path: _Path = "body") -> Self:
         """The body that a parsed JSON value says."""
         if not isinstance(value, dict):
             raise _unexpected(path, "an object", value)
-        arguments = {}
-        for name, key, codec, default in cls._fields:
-            item = value.get(key)
+        # As with headers, assigned by the slots' descriptors: `__init__` takes twice as long.
+        made = object.__new__(cls)
+        get = value.get
+        for _, key, codec, default, assign in cls._fields:
+            item = get(key)
             if item is not None:
-                arguments[name] = codec.read(item, f"{path}.{key}")
+                assign(made, codec.read(item, (path, key)))
                 continue
-            arguments[name] = default()
-            if arguments[name] is _REQUIRED:
-                raise _unexpected(f"{path}.{key}", "a value", item)
-        return cls(**arguments)
+            item = default()
+            if item is _REQUIRED:
+                raise _unexpected((path, key), "a value", None)
+            assign(made, item)
+        return made
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; sets are sorted, so equal bodies have equal bytes."""
         found = {}
-        for name, key, codec, _ in self._fields:
+        for name, key, codec, _, _ in self._fields:
             value = getattr(self, name)
             if value is not None:
                 found[key] = codec.write(value)
@@ -135,6 +148,7 @@ def body(cls: type[B]) -> type[B]:
             json_name=field.metadata.get("name") or camel_case(field.name),
             codec=_codec(hints[field.name]),
             default=_default(field),
+            assign=made.__dict__[field.name].__set__,
         )
         for field in dataclasses.fields(cast(Any, made))
     )
@@ -163,10 +177,12 @@ def _codec(hint: Any) -> _Codec:
 
 
 def _sequence_codec(kind: Any, item: _Codec) -> _Codec:
-    def read(value: Any, path: str) -> Any:
+    read_item = item.read
+
+    def read(value: Any, path: _Path) -> Any:
         if not isinstance(value, list):
             raise _unexpected(path, "an array", value)
-        return kind([item.read(part, f"{path}[{place}]") for place, part in enumerate(value)])
+        return kind([read_item(part, (path, place)) for place, part in enumerate(value)])
 
     def write(value: Any) -> list[Any]:
         if kind is frozenset:
@@ -179,12 +195,10 @@ def _sequence_codec(kind: Any, item: _Codec) -> _Codec:
 def _dict_codec(key_hint: Any, value_hint: Any) -> _Codec:
     key, item = _key_codec(key_hint), _codec(value_hint)
 
-    def read(value: Any, path: str) -> dict[Any, Any]:
+    def read(value: Any, path: _Path) -> dict[Any, Any]:
         if not isinstance(value, dict):
             raise _unexpected(path, "an object", value)
-        return {
-            key.read(name, path): item.read(part, f"{path}.{name}") for name, part in value.items()
-        }
+        return {key.read(name, path): item.read(part, (path, name)) for name, part in value.items()}
 
     return _Codec(
         read, lambda value: {key.write(name): item.write(part) for name, part in value.items()}
@@ -197,13 +211,13 @@ def _key_codec(hint: Any) -> _Codec:
     if hint is str:
         return _Codec(_read_str, lambda key: key)
 
-    def read(text: str, path: str) -> Any:
+    def read(text: str, path: _Path) -> Any:
         return hint.from_json(fastjson.loads(text.encode()), path)
 
     return _Codec(read, lambda key: fastjson.ObjectKey(key.encode().decode()))
 
 
-def _read_int(value: Any, path: str) -> int:
+def _read_int(value: Any, path: _Path) -> int:
     if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
         value = int(value)
     if type(value) is int and -1 <= value >> 63 <= 0:
@@ -211,25 +225,25 @@ def _read_int(value: Any, path: str) -> int:
     raise _unexpected(path, "an integer of 64 bits", value)
 
 
-def _read_float(value: Any, path: str) -> float:
+def _read_float(value: Any, path: _Path) -> float:
     if type(value) in (int, float):
         return float(value)
     raise _unexpected(path, "a number", value)
 
 
-def _read_bool(value: Any, path: str) -> bool:
+def _read_bool(value: Any, path: _Path) -> bool:
     if isinstance(value, bool):
         return value
     raise _unexpected(path, "true or false", value)
 
 
-def _read_str(value: Any, path: str) -> str:
+def _read_str(value: Any, path: _Path) -> str:
     if isinstance(value, str):
         return value
     raise _unexpected(path, "a string", value)
 
 
-_SCALARS: Final[dict[Any, Callable[[Any, str], Any]]] = {
+_SCALARS: Final[dict[Any, Callable[[Any, _Path], Any]]] = {
     int: _read_int,
     float: _read_float,
     bool: _read_bool,
@@ -237,5 +251,14 @@ _SCALARS: Final[dict[Any, Callable[[Any, str], Any]]] = {
 }
 
 
-def _unexpected(path: str, expected: str, found: object) -> InvalidRequest:
-    return InvalidRequest(f"{path}: expected {expected}, found {found!r:.80}", field=path)
+def _unexpected(path: _Path, expected: str, found: object) -> InvalidRequest:
+    place = _path_text(path)
+    return InvalidRequest(f"{place}: expected {expected}, found {found!r:.80}", field=place)
+
+
+def _path_text(path: _Path) -> str:
+    if isinstance(path, str):
+        return path
+    parent, name = path
+    inner = f"[{name}]" if isinstance(name, int) else f".{name[:80]}"
+    return _path_text(parent) + inner

@@ -10,9 +10,10 @@ written (`Serialization`), its low 24 bits how long the header is. All integers 
 
 `FrameDecoder` takes bytes as they come, in pieces of any size, and gives the frames that are
 complete; the same stream gives the same frames and the same error however it is cut. Half a frame
-is kept until the rest comes, and no more than that: at most one frame of the allowed size, and
-the last piece. After a violation the stream has no next boundary to look for, so the decoder
-stays broken and the connection has to be closed.
+is kept until the rest comes, and no more than that: at most one frame of the allowed size, and the
+last piece. A header of more than `READ_HEADER_SIZE_BYTES_MAX` is a violation. After a violation the
+stream has no next boundary to look for, so the decoder stays broken and the connection has to be
+closed.
 
 Not promised: that the header inside a frame can be read (`dueline.wire.command`). A decoder
 belongs to one connection and is not safe to use from two threads.
@@ -31,6 +32,9 @@ __all__ = ["FRAME_SIZE_BYTES_MAX", "Frame", "FrameDecoder"]
 
 FRAME_SIZE_BYTES_MAX: Final = 16 * 1024 * 1024
 HEADER_SIZE_BYTES_MAX: Final = 0xFFFFFF
+"""That a frame can say."""
+READ_HEADER_SIZE_BYTES_MAX: Final = 256 * 1024
+"""That is read: properties of 32 KiB fit, however they are escaped, and it takes some ms."""
 LENGTH_SIZE_BYTES: Final = 4
 PREFIX_SIZE_BYTES: Final = 8
 
@@ -114,6 +118,7 @@ class FrameDecoder:
                 if (
                     length > self.frame_size_bytes_max - LENGTH_SIZE_BYTES
                     or length < LENGTH_SIZE_BYTES + (word & HEADER_SIZE_BYTES_MAX)
+                    or word & HEADER_SIZE_BYTES_MAX > READ_HEADER_SIZE_BYTES_MAX
                     or word >> 24 >= len(_SERIALIZATIONS)
                 ):
                     self._error = self._violation(data, position, length, word)
@@ -158,11 +163,12 @@ class FrameDecoder:
                 found=word >> 24,
             )
         header_size = word & HEADER_SIZE_BYTES_MAX
+        limit = min(length - LENGTH_SIZE_BYTES, READ_HEADER_SIZE_BYTES_MAX)
         return RemoteProtocolError(
-            f"header length: expected at most {length - LENGTH_SIZE_BYTES}, the rest of its frame, "
+            f"header length: expected at most {limit} and the rest of its frame, "
             f"found {header_size}",
             field="header_length",
-            limit=length - LENGTH_SIZE_BYTES,
+            limit=limit,
             found=header_size,
         )
 

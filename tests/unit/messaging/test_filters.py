@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from dueline.errors import InvalidRequest
+from dueline.messaging import filters
 from dueline.messaging.filters import EVERYTHING, filter_of
 
 # Java's String.hashCode of these, from a Java shell.
@@ -52,3 +56,24 @@ def test_sql_needs_properties() -> None:
 def test_bad_expressions_are_refused(expression: str, kind: str) -> None:
     with pytest.raises(InvalidRequest, match="filter"):
         filter_of(expression, kind)
+
+
+def test_cache_of_filters_is_bounded_in_bytes() -> None:
+    """Each of these takes about 170 bytes a character when it is parsed."""
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+
+    for number in range(400):
+        filter_of(" OR ".join([f"property_{number} = 1"] * 250), "SQL92")
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert after - before < filters.CACHE_SIZE_BYTES_MAX + (8 << 20)
+    assert filters._cache.size_bytes <= filters.CACHE_SIZE_BYTES_MAX
+
+
+def test_usual_filter_is_parsed_once() -> None:
+    assert filter_of("a > 1", "SQL92") is filter_of("a > 1", "SQL92")
+    assert filter_of("x || y") is filter_of("x || y")

@@ -49,7 +49,7 @@ PROPERTIES = {"a": "10", "b": "x", "price": "9.5", "name": "it's", "yes": "true"
     ],
 )
 def test_condition_matches(condition: str) -> None:
-    assert compile_condition(condition)(PROPERTIES)
+    assert compile_condition(condition).matches(PROPERTIES)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_condition_matches(condition: str) -> None:
     ],
 )
 def test_condition_does_not_match(condition: str) -> None:
-    assert not compile_condition(condition)(PROPERTIES)
+    assert not compile_condition(condition).matches(PROPERTIES)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_unreadable_condition_is_refused_with_its_place(condition: str) -> None:
 @hypothesis.given(st.text(alphabet="ab01 ()'=<>,.ANDORNTISULBEW-", max_size=60))
 def test_any_text_is_compiled_or_refused(text: str) -> None:
     try:
-        condition = compile_condition(text)
+        condition = compile_condition(text).matches
     except InvalidRequest:
         return
 
@@ -122,6 +122,24 @@ def test_any_text_is_compiled_or_refused(text: str) -> None:
 
 @hypothesis.given(st.integers(-50, 50), st.integers(-50, 50), st.integers(-50, 50))
 def test_between_is_two_comparisons(value: int, low: int, high: int) -> None:
-    condition = compile_condition(f"v BETWEEN {low} AND {high}")
+    condition = compile_condition(f"v BETWEEN {low} AND {high}").matches
 
     assert condition({"v": str(value)}) == (low <= value <= high)
+
+
+def test_long_condition_is_refused_with_its_place() -> None:
+    condition = " OR ".join(["a = 1"] * 300)
+
+    with pytest.raises(InvalidRequest, match="at most 1024 words"):
+        compile_condition(condition)
+
+
+def test_number_that_no_number_is_as_long_as_is_refused_or_unknown() -> None:
+    with pytest.raises(InvalidRequest, match="at most 64 digits"):
+        compile_condition("a = " + "9" * 65)
+
+    digits = "9" * 32_000
+    assert not compile_condition("a > 1").matches({"a": digits})
+    assert not compile_condition("NOT a > 1").matches({"a": digits})
+    assert compile_condition("a = a").matches({"a": digits})
+    assert not compile_condition("a").matches({"a": "true" * 8_000})

@@ -3,6 +3,7 @@
 import pytest
 
 from dueline.errors import InvalidRequest, LocalProtocolError
+from dueline.wire import fastjson
 from dueline.wire.fastjson import DEPTH_MAX, ObjectKey, dumps, loads
 
 
@@ -70,3 +71,50 @@ def test_nothing_is_written_that_could_not_be_read() -> None:
     for value in (deep, float("inf"), float("nan"), "\ud800"):
         with pytest.raises(LocalProtocolError):
             dumps(value)
+
+
+# Bodies of requests
+
+REFUSED_REQUESTS = {
+    "bytes": b'{"clientID":"' + b"x" * (1 << 20) + b'"}',
+    "values": b"[" + b"1," * 60_000 + b"1]",
+    "arrays": b"[" + b"[]," * 60_000 + b"[]]",
+    "lenient": b'{"a":"' + b"x" * (16 << 10) + b'",1:2}',
+    "blanks": b"{1:2" + b" " * (1 << 20) + b"}",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_REQUESTS)
+def test_request_that_would_take_long_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="expected"):
+        fastjson.loads_request(REFUSED_REQUESTS[name])
+
+
+@pytest.mark.parametrize("data", [b'{"a":[1,{"b":null}]}', b"{1:2,{3:4}:[5]}", b'"\\u00e4"'])
+def test_usual_request_is_read_as_any_body(data: bytes) -> None:
+    assert fastjson.loads_request(data) == fastjson.loads(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{1:2}}",
+        b"{1:2,}",
+        b"{1 2}",
+        b"{1:2 3:4}",
+        b"[1,{1:2},]",
+        b"{1:tru}",
+        b'{1:"a}',
+        b"{1:01}",
+        b"{1:1e999}",
+        b"{[1]:2}",
+        b"{true:2}",
+        b"{1:}",
+        b"{:1}",
+        b'{1:"\\ud800"}',
+        b"{1:" + b"[" * 40 + b"]" * 40 + b"}",
+    ],
+)
+def test_broken_lenient_json_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        fastjson.loads(data)

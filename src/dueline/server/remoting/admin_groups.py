@@ -78,7 +78,7 @@ class GroupAdmin:
     # Configuration
 
     def create(self, request: Request) -> Answer:
-        config = GroupConfig.decode(request.command.body)
+        config = GroupConfig.decode_request(request.command.body)
         self._messaging.group_table.put(config)
         self._context.topics.ensure(
             retry_topic(config.group_name), queue_count=max(config.retry_queue_nums, 1)

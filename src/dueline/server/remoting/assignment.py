@@ -51,7 +51,7 @@ class Assignments:
         }
 
     def query(self, request: Request) -> Answer:
-        wanted = QueryAssignment.decode(request.command.body)
+        wanted = QueryAssignment.decode_request(request.command.body)
         config = self._context.topics.find(wanted.topic)
         queue_ids = list(range(config.read_queue_nums))
         mode = self._modes.get((wanted.consumer_group, wanted.topic), PULL)
@@ -77,7 +77,7 @@ class Assignments:
         return Answer(body=QueueAssignments(message_queue_assignments=assignments).encode())
 
     def set_mode(self, request: Request) -> Answer:
-        wanted = SetRequestMode.decode(request.command.body)
+        wanted = SetRequestMode.decode_request(request.command.body)
         if wanted.mode not in (PULL, POP) or (wanted.mode == POP and not self._has_pop):
             raise InvalidRequest(f"mode: expected {PULL} or {POP}, found {wanted.mode!r:.80}")
         if len(self._modes) >= MODE_COUNT_MAX:

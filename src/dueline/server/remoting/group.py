@@ -16,7 +16,7 @@ from dueline.messaging.groups import Consumption, Member
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
-from dueline.server.remoting.hub import Handler, Hub
+from dueline.server.remoting.hub import Handler, Hub, decoded
 from dueline.wire.bodies import (
     CheckClientConfig,
     ConsumerList,
@@ -35,6 +35,10 @@ from dueline.wire.headers import (
 __all__ = ["GroupMembers"]
 
 EXPIRE_S: Final = 10.0
+GROUP_COUNT_MAX: Final = 1_000
+SUBSCRIPTION_COUNT_MAX: Final = 4_000
+QUEUE_COUNT_MAX: Final = 4_000
+"""Of one request."""
 
 
 class GroupMembers:
@@ -42,22 +46,25 @@ class GroupMembers:
 
     def __init__(self, context: Context, hub: Hub) -> None:
         self._context = context
+        self._hub = hub
         self._groups = context.groups
         context.groups.on_change(lambda name: context.outbox.post(lambda: self._tell(name)))
         hub.on_leave.append(self._left)
 
     def table(self) -> Mapping[int, Handler]:
         return {
-            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.HEART_BEAT: decoded(self._hub, Heartbeat, self.heartbeat),
             RequestCode.UNREGISTER_CLIENT: self.unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_list,
-            RequestCode.LOCK_BATCH_MESSAGE_QUEUE: self.lock,
-            RequestCode.UNLOCK_BATCH_MESSAGE_QUEUE: self.unlock,
-            RequestCode.CHECK_CLIENT_CONFIG: self.check_filter,
+            RequestCode.LOCK_BATCH_MESSAGE_QUEUE: decoded(self._hub, LockRequest, self.lock),
+            RequestCode.UNLOCK_BATCH_MESSAGE_QUEUE: decoded(self._hub, LockRequest, self.unlock),
+            RequestCode.CHECK_CLIENT_CONFIG: decoded(
+                self._hub, CheckClientConfig, self.check_filter
+            ),
         }
 
-    def heartbeat(self, request: Request) -> Answer:
-        beat = Heartbeat.decode(request.command.body)
+    def heartbeat(self, request: Request, beat: Heartbeat) -> Answer:
+        _check_counts(beat)
         is_changed = False
         for producer in beat.producer_data_set:
             self._groups.producer(producer.group_name, self._member(request, beat.client_id))
@@ -128,8 +135,8 @@ class GroupMembers:
 
     # Locks
 
-    def lock(self, request: Request) -> Answer:
-        wanted = LockRequest.decode(request.command.body)
+    def lock(self, _: Request, wanted: LockRequest) -> Answer:
+        _check_count("queues", len(wanted.queues), QUEUE_COUNT_MAX)
         held = self._context.messaging.locks.lock(
             wanted.consumer_group,
             wanted.client_id,
@@ -141,8 +148,7 @@ class GroupMembers:
         )
         return Answer(body=LockResult(queues=queues).encode())
 
-    def unlock(self, request: Request) -> Answer:
-        wanted = LockRequest.decode(request.command.body)
+    def unlock(self, _: Request, wanted: LockRequest) -> Answer:
         self._context.messaging.locks.unlock(
             wanted.consumer_group,
             wanted.client_id,
@@ -150,10 +156,27 @@ class GroupMembers:
         )
         return OK
 
-    def check_filter(self, request: Request) -> Answer:
-        wanted = CheckClientConfig.decode(request.command.body).subscription_data
+    def check_filter(self, _: Request, config: CheckClientConfig) -> Answer:
+        wanted = config.subscription_data
         try:
             filter_of(wanted.sub_string, wanted.expression_type)
         except InvalidRequest as error:
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, error.message) from error
         return OK
+
+
+def _check_counts(beat: Heartbeat) -> None:
+    """Each group and subscription takes a moment of everybody's time."""
+    group_count = len(beat.producer_data_set) + len(beat.consumer_data_set)
+    _check_count("groups", group_count, GROUP_COUNT_MAX)
+    count = sum(len(each.subscription_data_set) for each in beat.consumer_data_set)
+    _check_count("subscriptions", count, SUBSCRIPTION_COUNT_MAX)
+
+
+def _check_count(what: str, found: int, limit: int) -> None:
+    if found > limit:
+        raise InvalidRequest(
+            f"{what}: expected at most {limit} in one request, found {found}",
+            limit=limit,
+            found=found,
+        )

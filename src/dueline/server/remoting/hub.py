@@ -18,7 +18,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from dueline.errors import BrokerError, ProtocolError
 from dueline.server.connections import ACCEPTED_AT_ONCE, BACKLOG, Connections, Place
@@ -28,9 +28,12 @@ from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.room import Pool
 from dueline.server.remoting.runtime import Runtime
+from dueline.wire.body import Body
 from dueline.wire.codes import ResponseCode
 
-__all__ = ["Handler", "Hub", "blocking"]
+__all__ = ["Handler", "Hub", "blocking", "decoded"]
+
+B = TypeVar("B", bound=Body)
 
 Handler = Callable[[Request], Answer | None]
 
@@ -38,6 +41,8 @@ SWEEP_S: Final = 1.0
 GRACE_S: Final = 0.5
 ANSWER_SIZE_BYTES: Final = 1 << 20
 """What is reserved for an answer that is made in a thread."""
+LIGHT_SIZE_BYTES: Final = 32 << 10
+"""A JSON body of this size is read within some milliseconds, whatever it says."""
 _MAKE_ROOM_S: Final = 0.01
 _VIOLATIONS_LOGGED_PER_MINUTE: Final = 10
 
@@ -244,6 +249,20 @@ class Hub:
         future = self._runtime.in_thread(work)
         future.add_done_callback(functools.partial(self._from_thread, request))
 
+    def decode(
+        self,
+        request: Request,
+        read: Callable[[], B],
+        handle: Callable[[Request, B], Answer | None],
+    ) -> None:
+        """Read a body elsewhere and handle it here."""
+
+        def handler(request: Request) -> Answer | None:
+            return handle(request, future.result())
+
+        future = self._runtime.in_thread(read)
+        future.add_done_callback(lambda _: self._run(handler, request))
+
     def _from_thread(self, request: Request, future: asyncio.Future[Answer]) -> None:
         if future.cancelled():
             return
@@ -265,6 +284,19 @@ class Hub:
         twice = self.table.keys() & table.keys()
         assert not twice, f"two handlers for {sorted(twice)}"
         self.table.update(table)
+
+
+def decoded(hub: Hub, kind: type[B], handle: Callable[[Request, B], Answer | None]) -> Handler:
+    """A handler of a JSON body; one that takes long to read is read in a thread."""
+
+    def handler(request: Request) -> Answer | None:
+        data = request.command.body
+        if len(data) <= LIGHT_SIZE_BYTES:
+            return handle(request, kind.decode_request(data))
+        hub.decode(request, lambda: kind.decode_request(data), handle)
+        return None
+
+    return handler
 
 
 def blocking(hub: Hub, work: Callable[[Request], Answer]) -> Handler:

@@ -34,7 +34,7 @@ from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
 from dueline.server.remoting.assignment import ANY_QUEUE
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context, accepted
-from dueline.server.remoting.hub import ANSWER_SIZE_BYTES, Handler
+from dueline.server.remoting.hub import ANSWER_SIZE_BYTES, Handler, Hub, decoded
 from dueline.server.remoting.pop_records import SERIAL_SHIFT, Records
 from dueline.wire.bodies import AckBatch, AckEntry
 from dueline.wire.codes import Permission, RequestCode, ResponseCode
@@ -49,6 +49,7 @@ from dueline.wire.headers import (
 __all__ = ["Pops"]
 
 COUNT_MAX: Final = 32
+ACK_COUNT_MAX: Final = 2_048
 POLL_MS_MAX: Final = 60_000
 INVISIBLE_MS_MAX: Final = 12 * 3_600_000
 _LOOK_AGAIN_S_MAX: Final = 3_600.0
@@ -73,8 +74,9 @@ class _Wish:
 class Pops:
     """Handlers of 200050, 200051, 200151 and 200053."""
 
-    def __init__(self, context: Context, pop: Pop) -> None:
+    def __init__(self, context: Context, hub: Hub, pop: Pop) -> None:
         self._context = context
+        self._hub = hub
         self._pop = pop
         self._lanes: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,7 +85,7 @@ class Pops:
         return {
             RequestCode.POP_MESSAGE: self.pop,
             RequestCode.ACK_MESSAGE: self.ack,
-            RequestCode.BATCH_ACK_MESSAGE: self.ack_batch,
+            RequestCode.BATCH_ACK_MESSAGE: decoded(self._hub, AckBatch, self.ack_batch),
             RequestCode.CHANGE_MESSAGE_INVISIBLE_TIME: self.change,
         }
 
@@ -291,10 +293,9 @@ class Pops:
         self._pop.finish(header.consumer_group, header.topic, receipt, done)
         return None
 
-    def ack_batch(self, request: Request) -> Answer | None:
+    def ack_batch(self, request: Request, batch: AckBatch) -> Answer | None:
         """Acknowledge many; as with RocketMQ, what can no longer be acknowledged comes again."""
-        entries = AckBatch.decode(request.command.body).acks
-        receipts = [(entry, receipt) for entry in entries for receipt in self._receipts(entry)]
+        receipts = self._all_receipts(batch)
         if not receipts:
             raise Refused(ResponseCode.NO_MESSAGE, "batch: expected acknowledgements, found none")
         left_count = len(receipts)
@@ -317,6 +318,17 @@ class Pops:
             except InvalidRequest as error:
                 done(error)
         return None
+
+    def _all_receipts(self, batch: AckBatch) -> list[tuple[AckEntry, str]]:
+        found: list[tuple[AckEntry, str]] = []
+        for entry in batch.acks:
+            found += [(entry, receipt) for receipt in self._receipts(entry)]
+            if len(found) > ACK_COUNT_MAX:
+                raise InvalidRequest(
+                    f"batch: expected at most {ACK_COUNT_MAX} acknowledgements, found more",
+                    limit=ACK_COUNT_MAX,
+                )
+        return found
 
     def _receipts(self, entry: AckEntry) -> list[str]:
         lane = self._lanes.get((entry.consumer_group, entry.topic, entry.queue_id))

@@ -33,6 +33,9 @@ __all__ = ["Pulls"]
 COUNT_MAX: Final = 1_024
 SIZE_BYTES_MAX: Final = 1 << 20
 SUSPEND_MS_MAX: Final = 60_000
+WORK_MAX: Final = 20_000
+"""Words of an SQL92 condition, and pieces of properties, that one pull looks at: some ms."""
+_PIECE_SIZE: Final = 8
 SCAN_COUNT_MAX: Final = 64
 """Reads without a match before the client is asked to pull again."""
 FAR_BEHIND: Final = 100_000
@@ -142,6 +145,7 @@ class _Pull:
         "_request",
         "_timer",
         "_watch",
+        "_work",
     )
 
     def __init__(
@@ -156,6 +160,7 @@ class _Pull:
         self._timer: asyncio.TimerHandle | None = None
         self._is_answered = False
         self._is_waiting = False
+        self._work = 0
         suspend_ms = (
             min(header.suspend_timeout_millis, SUSPEND_MS_MAX)
             if header.sys_flag & PullFlag.SUSPEND
@@ -180,6 +185,7 @@ class _Pull:
         self._again()
 
     def _run(self) -> Answer | None:
+        self._work = 0
         is_patient = self._deadline_s > self._context.loop.time()
         for _ in range(SCAN_COUNT_MAX):
             result = self._read(is_patient=is_patient)
@@ -189,6 +195,8 @@ class _Pull:
                 return None
             if result.status is not ReadStatus.NO_MATCH or not is_patient:
                 break
+            if self._work >= WORK_MAX:
+                break  # the client goes on from there
             self._offset = result.next_offset
         return self._answer(result)
 
@@ -213,18 +221,23 @@ class _Pull:
         return self._chosen(pulled.result)
 
     def _chosen(self, result: ReadResult) -> ReadResult:
-        """What an SQL92 condition leaves of what was read."""
+        """What an SQL92 condition leaves of what was read, as far as there is time to look."""
         matches = self._filter.matches
         assert matches is not None
-        chosen = [
-            view
-            for view in result.records
-            if matches(decode_properties(records.decode(view).properties))
-        ]
+        chosen: list[memoryview] = []
+        next_offset = result.next_offset
+        for view in result.records:
+            record = records.decode(view)
+            if self._work >= WORK_MAX:
+                next_offset = record.queue_offset
+                break
+            self._work += self._filter.word_count + len(record.properties) // _PIECE_SIZE
+            if matches(decode_properties(record.properties)):
+                chosen.append(view)
         return ReadResult(
             status=ReadStatus.FOUND if chosen else ReadStatus.NO_MATCH,
             records=chosen,
-            next_offset=result.next_offset,
+            next_offset=next_offset,
             start=result.start,
             end=result.end,
         )

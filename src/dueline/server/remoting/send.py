@@ -11,8 +11,11 @@ same.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -24,6 +27,7 @@ from dueline.admission import (
 )
 from dueline.errors import BrokerError, NotFound
 from dueline.message import (
+    PROPERTIES_SIZE_MAX,
     SYS_TRANSACTION_MASK,
     Message,
     decode_properties,
@@ -49,13 +53,21 @@ from dueline.wire.send_answer import REGION, encode_send_answer
 __all__ = ["Sends"]
 
 BATCH_COUNT_MAX: Final = 10_000
+LIGHT_BATCH_SIZE_BYTES: Final = 64 << 10
+"""A larger batch is read in a thread: its properties may take a while."""
 TARGET_COUNT_MAX: Final = 10_000
+TARGET_SIZE_MAX: Final = 1_024
+"""Characters of a header that is remembered."""
+PROPERTIES_TEXT_MAX: Final = PROPERTIES_SIZE_MAX + 1_024
+"""What is longer cannot be stored; a little of it is not for the store."""
 
 _PLAIN_PROPERTIES_SIZE_MAX: Final = 16 << 10
 """Shorter ones fit into a record, whatever the broker adds."""
 
 # What only the broker may say about a message; WAIT is a question to the broker.
 _NOT_TAKEN: Final = BROKER_PROPERTIES | {"WAIT", "TIMER_DEL_UNIQKEY"}
+
+log = logging.getLogger(__name__)
 
 
 class _Target(NamedTuple):
@@ -93,7 +105,12 @@ class Sends:
             queue_id = random.randrange(max(target.config.write_queue_nums, 1))
         body = request.command.body
         if target.is_batch:
-            messages = self._batch(request, header, queue_id, born_ms, properties)
+            read = partial(self._batch, request, header, queue_id, born_ms, properties)
+            if len(body) > LIGHT_BATCH_SIZE_BYTES:
+                future = context.in_thread(read)
+                future.add_done_callback(partial(self._read_elsewhere, request, header))
+                return None
+            messages = read()
         else:
             if not _NOT_TAKEN.isdisjoint(properties):
                 _drop(properties)
@@ -113,14 +130,30 @@ class Sends:
             if target.group is not None:
                 message = self._retried(request, header, message, target.group)
             messages = [message]
+        self._write(request, header, messages)
+        return None
+
+    def _write(self, request: Request, header: SendRequest, messages: list[Message]) -> None:
+        context = self._context
         if context.topics.get(header.topic) is None:
             self._make_topic(header, messages)
+        size_bytes = len(request.command.body)
         if context.topics.is_saved:
-            context.write(request, messages, self._answer, len(body))
+            context.write(request, messages, self._answer, size_bytes)
         else:
-            write = partial(context.write, request, messages, self._answer, len(body))
+            write = partial(context.write, request, messages, self._answer, size_bytes)
             context.saved(request, write)
-        return None
+
+    def _read_elsewhere(
+        self, request: Request, header: SendRequest, future: asyncio.Future[list[Message]]
+    ) -> None:
+        try:
+            self._write(request, header, future.result())
+        except BrokerError as error:
+            request.fail(error)
+        except Exception as error:
+            log.exception("a batch could not be read")
+            request.fail(error)
 
     def _read(self, request: Request) -> tuple[_Target, int, dict[str, str]]:
         """What a send's header says: where to, when it was born, and its properties."""
@@ -132,6 +165,12 @@ class Sends:
             *(get("a"), get("b"), get("c"), get("d"), get("e"), get("f")),
             *(get("h"), get("j"), get("k"), get("l"), get("m"), get("n")),
         )
+        text = get("i") or get("properties") or ""
+        if len(text) > PROPERTIES_TEXT_MAX:
+            raise Refused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"properties: expected at most {PROPERTIES_SIZE_MAX} bytes, found {len(text)}",
+            )
         target = self._targets.get(key)
         if target is not None and self._context.topics.get(target.header.topic) is target.config:
             try:
@@ -139,14 +178,15 @@ class Sends:
             except (KeyError, ValueError):
                 SendRequest.decode(ext)  # says what is wrong
                 raise
-            return target, max(born_ms, 0), decode_properties(get("i") or "")
+            return target, max(born_ms, 0), decode_properties(text)
         header = SendRequest.decode(ext)
         target = self._target(request, header)
-        if "b" in ext:
+        if "b" in ext and sum(len(str(part)) for part in key) <= TARGET_SIZE_MAX:
             if len(self._targets) >= TARGET_COUNT_MAX:
                 self._targets.clear()
-            self._targets[key] = target
-        return target, max(header.born_timestamp, 0), decode_properties(header.properties or "")
+            # Its properties are another message's, and may be many.
+            self._targets[key] = target._replace(header=replace(header, properties=None))
+        return target, max(header.born_timestamp, 0), decode_properties(text)
 
     def _target(self, request: Request, header: SendRequest) -> _Target:
         check_target(header.topic)
@@ -188,7 +228,7 @@ class Sends:
         born_ms: int,
         common: dict[str, str],
     ) -> list[Message]:
-        found = decode_batch(request.command.body)
+        found = decode_batch(request.command.body, count_max=BATCH_COUNT_MAX)
         if (
             not 0 < len(found) <= BATCH_COUNT_MAX
             or header.sys_flag & SYS_TRANSACTION_MASK
@@ -198,7 +238,7 @@ class Sends:
             raise Refused(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"batch: expected 1 to {BATCH_COUNT_MAX} messages without transaction, delay level "
-                f"and retry topic for all of them, found {len(found)} for {header.topic}",
+                f"and retry topic for all of them, found at least {len(found)} for {header.topic}",
             )
         messages = []
         for each in found:

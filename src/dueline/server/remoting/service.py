@@ -142,7 +142,7 @@ class RemotingService:
             ):
                 broker.add(family.table())
             if self._pop is not None:
-                broker.add(Pops(context, self._pop).table())
+                broker.add(Pops(context, broker, self._pop).table())
             context.addresses = Addresses(
                 host=self._options.advertised_host or self._options.broker.host,
                 port=self._options.broker.port,
