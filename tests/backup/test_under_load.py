@@ -151,6 +151,10 @@ def cancel(address: str, history: History, stopping: threading.Event) -> None:
                 history.cancelled.add(name)
 
 
+def wait_for_load(history: History, count: int) -> None:
+    wait_until(lambda: len(history.due_ms) >= count, what=f"{count} acknowledged messages")
+
+
 def run_dueline(*words: str) -> tuple[int, str]:
     """A command as a process, with its exit code and all that it printed."""
     script = "import sys; from dueline.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -177,8 +181,7 @@ def test_each_backup_under_load_accounts_for_every_acknowledged_message(tmp_path
     backups: list[tuple[Path, History]] = []
     try:
         for number in range(BACKUPS):
-            goal = 1_500 * (number + 1)
-            wait_until(lambda goal=goal: len(history.due_ms) >= goal, what="load")
+            wait_for_load(history, 1_500 * (number + 1))
             known = history.copy()
             code, out = run_dueline(
                 "backup", str(tmp_path / "dest"), "--broker", process.address, "--json"
