@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.descriptors import no_descriptors
 
 from dueline.errors import Unavailable
 from dueline.message import Message
@@ -18,23 +17,6 @@ from dueline.testing import ManualClock
 OPTIONS = StoreOptions(
     commit_segment_size_bytes=16 << 10, delay_segment_size_bytes=16 << 10, queue_file_units=10
 )
-
-
-@contextlib.contextmanager
-def no_descriptors() -> Iterator[None]:
-    """Use up all descriptors of this process, as many connections do."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken = [os.open(os.devnull, os.O_RDONLY)]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[0] + 100, limits[1]))
-    try:
-        with contextlib.suppress(OSError):
-            while True:
-                taken.append(os.open(os.devnull, os.O_RDONLY))
-        yield
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def message(uid: str, queue_id: int = 0, **properties: str) -> Message:

@@ -116,7 +116,11 @@ class Supervisor:
         backoff_s = BACKOFF_S_MIN
         while not self._stopping.is_set():
             started_s = monotonic()
-            status = self._run_once()
+            try:
+                status = self._run_once()
+            except OSError as error:  # no descriptor, no memory, no program: perhaps later
+                status = -1
+                self._warning = f"it could not be started: {error}"
             if self._stopping.is_set():
                 return
             was_steady = monotonic() - started_s > STEADY_S and self.report().status == "ready"

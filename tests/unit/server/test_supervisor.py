@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.descriptors import no_descriptors
 from tests.unit.server.local import wait_until
 
 from dueline.clock import Clock
@@ -241,3 +242,13 @@ def test_a_log_that_cannot_be_written_does_not_stop_the_child(
     watched.supervisor.stop()
     assert not is_alive(pid)
     (tmp_path / "child.log").rmdir()
+
+
+def test_a_child_that_cannot_be_started_is_tried_again(
+    supervise: Supervise,
+) -> None:
+    with no_descriptors():
+        watched = supervise(UNTIL_TOLD)
+        wait_until(lambda: "could not be started" in watched.supervisor.report().reason, "a reason")
+
+    assert is_alive(watched.wait_for_pid())
