@@ -29,7 +29,7 @@ from dueline.flight.values import Value
 from dueline.message import Message, check_topic, decode_properties
 from dueline.messaging.topics import Topics
 from dueline.server.backups import Backups
-from dueline.server.flight import FlightService, flight_answer, streamed
+from dueline.server.flight import FlightService, body_of, flight_answer
 from dueline.store import PendingMessage, PutResult
 from dueline.store import record as records
 from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING
@@ -38,6 +38,8 @@ __all__ = ["BrokerService"]
 
 STOP_S_MAX: Final = 10.0
 BUCKET_COUNT_MAX: Final = 100_000
+BUCKET_MS_MIN: Final = 60_000
+"""A number for each millisecond would take more memory than the messages themselves."""
 _SEND_TIMEOUT_S: Final = 50.0
 """Less than the caller waits, so that it learns what happened."""
 
@@ -135,7 +137,8 @@ class BrokerService(FlightService):
         request_type, _ = control.CONTROL_ACTIONS[action.type]
 
         def answer() -> Value:
-            return self._control[action.type](request_type.decode(action.body.to_pybytes()))
+            with self._calls.one():
+                return self._control[action.type](request_type.decode(body_of(action)))
 
         return [flight.Result(flight_answer(answer).encode())]
 
@@ -144,9 +147,9 @@ class BrokerService(FlightService):
             return super()._stream(ticket)
         hold, numbers = ticket.backup.hold, ticket.backup.files
         if numbers is None:
-            return streamed(control.BACKUP_FILES_SCHEMA, self._backups.list_files(hold))
+            return self.streamed(control.BACKUP_FILES_SCHEMA, self._backups.list_files(hold))
         pieces = self._backups.read_files(hold, numbers)
-        return streamed(control.BACKUP_PIECES_SCHEMA, pieces)
+        return self.streamed(control.BACKUP_PIECES_SCHEMA, pieces)
 
     # Sending
 
@@ -296,6 +299,10 @@ class BrokerService(FlightService):
     # Delayed messages
 
     def _count_pending(self, request: control.CountPending) -> control.PendingCounts:
+        if request.bucket_ms < BUCKET_MS_MIN:
+            raise InvalidRequest(
+                f"bucket: expected at least {BUCKET_MS_MIN} ms, found {request.bucket_ms}"
+            )
         summary = self._engine.pending(bucket_ms=request.bucket_ms, topic=request.topic)
         buckets = sorted(summary.by_bucket_ms.items())
         return control.PendingCounts(

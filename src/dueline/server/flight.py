@@ -18,12 +18,13 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
-from dueline.errors import BrokerError, InvalidRequest, NotFound, OutcomeUnknown
+from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, OutcomeUnknown
 from dueline.flight import protocol
 from dueline.flight.access import access_to
 from dueline.flight.errors import to_flight
 from dueline.flight.values import Value
 from dueline.messaging.topics import Topics
+from dueline.server.crowd import Crowd, Guarded
 from dueline.server.staging import Staging
 from dueline.server.tables import Tables, parts
 from dueline.server.windows import Windows
@@ -38,7 +39,15 @@ from dueline.store.schema import (
 from dueline.store.staged import check_deliveries
 from dueline.store.timeline import Window
 
-__all__ = ["FlightService", "flight_answer", "streamed"]
+__all__ = ["FlightService", "flight_answer"]
+
+ACTION_SIZE_BYTES_MAX: Final = 256 << 20
+"""A request of the commands with as many of the largest messages as the writer holds."""
+
+TICKET_SIZE_BYTES_MAX: Final = 1 << 20
+CALL_COUNT_MAX: Final = 1_024
+STREAM_COUNT_MAX: Final = 128
+STREAM_WAIT_S: Final = 30.0
 
 _STAGED_SCHEMAS: Final = (DELIVERY_SCHEMA, SCHEDULE_SCHEMA)
 
@@ -82,6 +91,10 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             "reschedule": self._reschedule,
             "stats": self._stats,
         }
+        self._calls: Final = Crowd("calls of the Flight port", count_max=CALL_COUNT_MAX)
+        self._streams: Final = Crowd(
+            "streams of the Flight port", count_max=STREAM_COUNT_MAX, wait_s=STREAM_WAIT_S
+        )
         self._thread = threading.Thread(target=self.serve, name="flight", daemon=True)
 
     def start(self) -> None:
@@ -115,7 +128,8 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                     "sides of the same version?"
                 )
             request, _ = protocol.ACTIONS[action.type]
-            return self._actions[action.type](request.decode(action.body.to_pybytes()))
+            with self._calls.one():
+                return self._actions[action.type](request.decode(body_of(action)))
 
         return [flight.Result(flight_answer(answer).encode())]
 
@@ -169,21 +183,36 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
     def do_get(
         self, context: flight.ServerCallContext, ticket: flight.Ticket
     ) -> flight.FlightDataStream:
-        return flight_answer(lambda: self._stream(protocol.Ticket.decode(ticket.ticket)))
+        def answer() -> flight.FlightDataStream:
+            check_size("ticket", len(ticket.ticket), TICKET_SIZE_BYTES_MAX)
+            return self._stream(protocol.Ticket.decode(ticket.ticket))
+
+        return flight_answer(answer)
 
     def _stream(self, ticket: protocol.Ticket) -> flight.FlightDataStream:
         if ticket.slice is not None:
             window = self._windows.read(ticket.slice)
             if ticket.slice.is_mapped:
                 return flight.RecordBatchStream(pa.Table.from_batches([_units(window)]))
-            return streamed(WINDOW_SCHEMA, map(self._store.read_window, parts(window)))
+            return self.streamed(WINDOW_SCHEMA, map(self._store.read_window, parts(window)))
         if ticket.pending is not None:
-            return streamed(WINDOW_SCHEMA, self._tables.pending(ticket.pending))
+            return self.streamed(WINDOW_SCHEMA, self._tables.pending(ticket.pending))
         if ticket.found is not None:
-            return streamed(WINDOW_SCHEMA, self._tables.found(ticket.found))
+            return self.streamed(WINDOW_SCHEMA, self._tables.found(ticket.found))
         if ticket.messages is not None:
-            return streamed(STORED_SCHEMA, self._tables.messages(ticket.messages))
+            return self.streamed(STORED_SCHEMA, self._tables.messages(ticket.messages))
         raise InvalidRequest("ticket: expected the name of a stream, found none")
+
+    def streamed(
+        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+    ) -> flight.FlightDataStream:
+        """A stream of batches; an error while one is made becomes one that Flight sends."""
+
+        def reported() -> Iterator[pa.RecordBatch]:
+            while (batch := flight_answer(lambda: next(batches, None))) is not None:
+                yield batch
+
+        return flight.GeneratorStream(schema, Guarded(self._streams, reported()))
 
     def do_put(
         self,
@@ -193,6 +222,11 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         writer: flight.FlightMetadataWriter,
     ) -> None:
         def take() -> int:
+            check_size("command", len(descriptor.command or b""), TICKET_SIZE_BYTES_MAX)
+            with self._calls.one():
+                return staged()
+
+        def staged() -> int:
             token = protocol.StageRows.decode(descriptor.command).token
             schema = _known_schema(reader)
             with self._staging.writing(token, schema):
@@ -204,6 +238,24 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
 
         row_count = flight_answer(take)
         writer.write(pa.py_buffer(str(row_count).encode()))
+
+
+def body_of(action: flight.Action) -> bytes:
+    """A request's bytes.
+
+    Raises:
+        LimitExceeded: more than any request has.
+    """
+    check_size(f"action {action.type[:80]!r}", action.body.size, ACTION_SIZE_BYTES_MAX)
+    body: bytes = action.body.to_pybytes()
+    return body
+
+
+def check_size(what: str, found: int, limit: int) -> None:
+    if found > limit:
+        raise LimitExceeded(
+            f"{what}: expected at most {limit} bytes, found {found}", limit=limit, found=found
+        )
 
 
 def _known_schema(reader: flight.MetadataRecordBatchReader) -> pa.Schema:
@@ -251,16 +303,6 @@ def flight_answer(answer: Callable[[], _Result]) -> _Result:
         raise to_flight(
             OutcomeUnknown(f"the broker failed: {type(error).__name__}: {error}")
         ) from error
-
-
-def streamed(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> flight.FlightDataStream:
-    """A stream of batches; an error while one is made becomes one that Flight sends."""
-
-    def reported() -> Iterator[pa.RecordBatch]:
-        while (batch := flight_answer(lambda: next(batches, None))) is not None:
-            yield batch
-
-    return flight.GeneratorStream(schema, reported())
 
 
 def _answers(changed: Sequence[Changed]) -> protocol.Answers:

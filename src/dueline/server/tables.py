@@ -35,6 +35,8 @@ __all__ = ["Tables", "parts"]
 
 CHUNK_ROWS: Final = 16_384
 CHUNK_BYTES: Final = 16 << 20
+SCAN_ROWS: Final = 1 << 18
+SLICE_COUNT_MAX: Final = 10_000
 _BUCKET_MS: Final = 60_000
 
 
@@ -48,6 +50,11 @@ class Tables:
 
     def plan_pending(self, request: PlanPending) -> PendingPlan:
         """Ranges of due time with about equal numbers of messages."""
+        if request.slice_row_count_min < 1 or request.slice_count_max < 1:
+            raise InvalidRequest(
+                "slices: expected 1 or more, and 1 or more rows in each, found "
+                f"{request.slice_count_max} and {request.slice_row_count_min}"
+            )
         start_ms, end_ms = _checked(request.start_ms, request.end_ms)
         counts = {
             bucket_ms: count
@@ -57,7 +64,8 @@ class Tables:
         total = sum(counts.values())
         if not total:
             return PendingPlan(ranges=())
-        part_count = max(1, min(request.slice_count_max, total // request.slice_row_count_min))
+        slice_count_max = min(request.slice_count_max, SLICE_COUNT_MAX)
+        part_count = max(1, min(slice_count_max, total // request.slice_row_count_min))
         cuts = [start_ms]
         seen = 0
         for bucket_ms, count in counts.items():
@@ -72,14 +80,18 @@ class Tables:
         )
 
     def pending(self, request: ReadPending) -> Iterator[pa.RecordBatch]:
-        """WINDOW rows in due order."""
+        """WINDOW rows in due order; of all that waits only a part is in memory at a time."""
         start_ms, end_ms = _checked(request.start_ms, request.end_ms)
-        window = self._store.window(
-            Corner(due_ms=end_ms - 1, seq=SEQ_MAX, end=SEQ_MAX), after=(start_ms - 1, SEQ_MAX)
-        )
-        if request.topics is not None:
-            window = _of_topics(window, request.topics)
-        return map(self._store.read_window, parts(window))
+        end = Corner(due_ms=end_ms - 1, seq=SEQ_MAX, end=SEQ_MAX)
+        after = (start_ms - 1, SEQ_MAX)
+        while True:
+            window = self._store.window(end, after=after, row_count_max=SCAN_ROWS)
+            if not len(window):
+                return
+            after = (int(window.units.due_ms[-1]), int(window.units.seq[-1]))
+            if request.topics is not None:
+                window = _of_topics(window, request.topics)
+            yield from map(self._store.read_window, parts(window))
 
     def found(self, request: FindPending) -> Iterator[pa.RecordBatch]:
         """WINDOW rows of what waits under a key."""

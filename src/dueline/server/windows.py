@@ -9,9 +9,9 @@ The sink that commits does not know the corner, and a transform may leave no row
 is made by the tasks that read. A commit needs every slice of its plan to have been read in its own
 batch: otherwise rows that nobody looked at would count as dropped.
 
-A plan is a few arrays in memory. It goes with its commit, or when it is old, or when too many
-others came after it; a batch that still needs it then fails, and Spark starts it again. Any thread
-may call.
+A plan is a few arrays in memory. It goes with its commit, or when others came after it that are too
+many or, with it, too large; a batch that still needs it then fails, and Spark starts it again. Any
+thread may call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Final
 
 import numpy as np
 
-from dueline.errors import InvalidRequest, NotFound
+from dueline.errors import InvalidRequest, LimitExceeded, NotFound
 from dueline.flight.protocol import (
     Committed,
     CommitWindow,
@@ -48,6 +48,13 @@ from dueline.store.schema import DELIVERY_SCHEMA
 __all__ = ["Windows"]
 
 PLAN_COUNT_MAX: Final = 32
+PLANS_SIZE_BYTES_MAX: Final = 512 << 20
+PLAN_OVERHEAD_BYTES: Final = 4_096
+RUN_SIZE_MAX: Final = 256
+SLICE_COUNT_MAX: Final = 10_000
+
+UNIT_SIZE_BYTES: Final = 40
+"""What a row of a plan takes, about: a unit of the timeline."""
 
 CROWD_ROWS: Final = 10_000
 """Due within `ahead`: worth a batch before the first of them is urgent."""
@@ -79,6 +86,11 @@ class _Plan:
     read: set[int] = field(default_factory=set)
 
     @property
+    def size_bytes(self) -> int:
+        """With a number for each cut, and one for each slice that was read."""
+        return PLAN_OVERHEAD_BYTES + UNIT_SIZE_BYTES * len(self.window) + 160 * len(self.cuts)
+
+    @property
     def slice_count(self) -> int:
         return max(len(self.cuts) - 1, 0)
 
@@ -86,9 +98,12 @@ class _Plan:
 class Windows:
     """The windows under way of one store."""
 
-    def __init__(self, store: Store, staging: Staging) -> None:
+    def __init__(
+        self, store: Store, staging: Staging, *, size_bytes_max: int = PLANS_SIZE_BYTES_MAX
+    ) -> None:
         self._store = store
         self._staging = staging
+        self._size_bytes_max: Final = size_bytes_max
         self._plans: OrderedDict[str, _Plan] = OrderedDict()
         self._lock = threading.Lock()
         self._is_stopped = threading.Event()
@@ -195,20 +210,41 @@ class Windows:
 
     # Plans
 
+    @property
+    def _size_bytes(self) -> int:
+        return sum(plan.size_bytes for plan in self._plans.values())
+
     def plan(self, request: PlanWindow) -> WindowPlan:
-        """Cut what is not done inside a corner into slices."""
+        """Cut what is not done inside a corner into slices.
+
+        Raises:
+            LimitExceeded: more rows than all plans together may have.
+        """
         end = request.end
-        window = self._store.window(StoreCorner(due_ms=end.due_ms, seq=end.seq, end=end.end))
+        row_count_max = self._size_bytes_max // (2 * UNIT_SIZE_BYTES)
+        window = self._store.window(
+            StoreCorner(due_ms=end.due_ms, seq=end.seq, end=end.end),
+            row_count_max=row_count_max + 1,
+        )
         count = len(window)
+        if count > row_count_max:
+            raise LimitExceeded(
+                f"plan: expected at most {row_count_max} rows, found more; let the source take "
+                "fewer at a time (option row_count_max)",
+                limit=row_count_max,
+                found=count,
+            )
         wanted = -(-count // max(request.slice_row_count_min, 1))
-        slice_count = max(1, min(wanted, request.slice_count_max))
+        slice_count = max(1, min(wanted, request.slice_count_max, SLICE_COUNT_MAX))
         cuts = (
             [count * number // slice_count for number in range(slice_count + 1)] if count else [0]
         )
         plan = _Plan(name=uuid.uuid4().hex, window=window, cuts=cuts)
         with self._lock:
             self._plans[plan.name] = plan
-            while len(self._plans) > PLAN_COUNT_MAX:
+            while len(self._plans) > PLAN_COUNT_MAX or (
+                len(self._plans) > 1 and self._size_bytes > self._size_bytes_max
+            ):
                 self._plans.popitem(last=False)
         sizes = window.units.size
         slices = tuple(
@@ -224,6 +260,10 @@ class Windows:
             NotFound: no such plan or slice.
             InvalidRequest: the plan belongs to another batch.
         """
+        if len(request.run) > RUN_SIZE_MAX:
+            raise InvalidRequest(
+                f"run: expected at most {RUN_SIZE_MAX} characters, found {len(request.run)}"
+            )
         batch = (request.run, request.batch)
         with self._lock:
             plan = self._plans.get(request.plan)

@@ -277,10 +277,19 @@ class Store:
         """How many bytes of messages the disk has room to carry over now; 0: hardly any."""
         return self._core.delivery_room_bytes()
 
-    def window(self, end: Corner, *, after: Key | None = None, until: Key | None = None) -> Window:
-        """What is pending inside a corner, or the part of it with keys in (after, until]."""
+    def window(
+        self,
+        end: Corner,
+        *,
+        after: Key | None = None,
+        until: Key | None = None,
+        row_count_max: int | None = None,
+    ) -> Window:
+        """What is pending inside a corner, with keys in (after, until], the first rows of it."""
         with self._core.lock:
-            return self._core.timeline.window(end, after=after, until=until)
+            return self._core.timeline.window(
+                end, after=after, until=until, row_count_max=row_count_max
+            )
 
     def read_window(self, window: Window) -> pa.RecordBatch:
         """The window's raw records (`WINDOW_SCHEMA`)."""

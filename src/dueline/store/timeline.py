@@ -211,15 +211,29 @@ class Timeline:
             due_ms=int(units.due_ms[count - 1]), seq=int(units.seq[count - 1]), end=self.end
         )
 
-    def window(self, end: Corner, *, after: Key | None = None, until: Key | None = None) -> Window:
-        """What is pending inside `end`, or the part of it with keys in (after, until]."""
+    def window(
+        self,
+        end: Corner,
+        *,
+        after: Key | None = None,
+        until: Key | None = None,
+        row_count_max: int | None = None,
+    ) -> Window:
+        """What is pending inside `end`, or the part of it with keys in (after, until].
+
+        Args:
+            row_count_max: of more rows than that, only the first so many.
+        """
         edge = end
         if until is not None and until < end.key:
             edge = Corner(due_ms=until[0], seq=until[1], end=end.end)
         parts = [
-            run.inside(edge, self.states, after=after, limit=_UNLIMITED) for run in self._all()
+            run.inside(edge, self.states, after=after, limit=row_count_max or _UNLIMITED)
+            for run in self._all()
         ]
         units = _merged([part for part in parts if len(part)])
+        if row_count_max is not None and len(units) > row_count_max:
+            units = units.take(slice(0, row_count_max))
         return Window(end=end, units=units, topic_names=self.topics.names)
 
     def next_due_ms(self) -> int | None:

@@ -242,7 +242,7 @@ def test_a_pipeline_that_asks_is_noticed(broker: Broker, client: ControlClient) 
         (StartPositions(topic="a", at="middle"), Positions, "expected start or end"),
         (StartPositions(topic="a", at="end", group="g g"), Positions, "group: expected"),
         (Acknowledge(group="", topic="a", offsets={}), Positions, "group: expected"),
-        (CountPending(bucket_ms=0), PendingCounts, "bucket: expected at least 1"),
+        (CountPending(bucket_ms=0), PendingCounts, "bucket: expected at least"),
     ],
 )
 def test_mistakes_are_told(client: ControlClient, request_: Send, answer: type, text: str) -> None:

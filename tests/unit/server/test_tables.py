@@ -1,0 +1,50 @@
+"""Tables are read in bounded parts, whatever waits and whatever is asked."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.store.making import START_MS, Wall, delayed, open_store
+
+from dueline.errors import InvalidRequest
+from dueline.flight.protocol import PlanPending, ReadPending
+from dueline.server import tables
+from dueline.server.tables import Tables
+from dueline.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Ten messages: half of them due in the same millisecond, half of them of another topic."""
+    store = open_store(tmp_path, Wall())
+    for number in range(10):
+        topic = "orders" if number % 2 else "bills"
+        store.put(delayed(1_000 + number // 5, body=b"%d" % number, topic=topic))
+    return store
+
+
+def origins(store: Store, **given: object) -> list[int]:
+    request = {"start_ms": 0, "end_ms": START_MS + 10_000, **given}
+    batches = Tables(store).pending(ReadPending.from_json(request))
+    return [origin for batch in batches for origin in batch["origin"].to_pylist()]
+
+
+@pytest.mark.parametrize("scan_rows", [1, 2, 3, 10, 100])
+def test_what_waits_is_read_whole_in_parts_of_any_size(
+    store: Store, monkeypatch: pytest.MonkeyPatch, scan_rows: int
+) -> None:
+    monkeypatch.setattr(tables, "SCAN_ROWS", scan_rows)
+
+    assert origins(store) == list(range(10))
+    assert origins(store, topics=["orders"]) == [1, 3, 5, 7, 9]
+    assert origins(store, start_ms=START_MS + 1_001) == [5, 6, 7, 8, 9]
+    assert origins(store, end_ms=START_MS + 1_001) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("slices", "rows"), [(0, 1), (1, 0), (-1, 1)])
+def test_slices_of_nothing_are_refused(store: Store, slices: int, rows: int) -> None:
+    request = PlanPending(
+        start_ms=0, end_ms=1 << 60, slice_count_max=slices, slice_row_count_min=rows
+    )
+
+    with pytest.raises(InvalidRequest, match="slices"):
+        Tables(store).plan_pending(request)
