@@ -77,7 +77,7 @@ class QueueReader:
         data = memoryview(answer.body)
         while len(data):
             size_bytes = int.from_bytes(data[:4], "big")
-            messages.append(received(decode(data[:size_bytes])))
+            messages.append(received(decode(data[:size_bytes], is_foreign=True)))
             data = data[size_bytes:]
         next_offset = PullResponse.decode(answer.ext).next_begin_offset
         return Pulled(messages=messages, next_offset=next_offset)

@@ -53,8 +53,12 @@ class LogReader:
     even when the owner deletes or compacts them.
     """
 
-    def __init__(self, files: Files, folder: Path, segment_size_bytes: int) -> None:
+    def __init__(
+        self, files: Files, folder: Path, segment_size_bytes: int, *, is_foreign: bool = False
+    ) -> None:
+        """`is_foreign`: RocketMQ writes it, and not we."""
         self._files = files
+        self.is_foreign: Final = is_foreign
         self.folder: Final = folder
         self.segment_size_bytes: Final = segment_size_bytes
         self._open: dict[int, File] = {}

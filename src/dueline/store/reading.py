@@ -201,7 +201,9 @@ def read_record(log: records.LogLike, position: int) -> Record:
     try:
         head = log.read(position, 4)
         size = int.from_bytes(head, "big")
-        return records.decode(log.read(position, size), position=position)
+        return records.decode(
+            log.read(position, size), position=position, is_foreign=log.is_foreign
+        )
     except (CorruptRecord, ValueError, OverflowError) as error:
         raise NotFound(
             f"position {position}: expected a record, found none ({error})", position=position

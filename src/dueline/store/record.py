@@ -14,13 +14,14 @@ positions above are IPv4's). RocketMQ calls the field at 76 "preparedTransaction
     bit 61      it is a delayed message: the number is its acceptance number ("seq", the origin)
     bit 60      it is a member of an atomic group, void without the group's end
     bits 44-59  check: 16 bits over what bodyCRC does not cover
-    bits 0-43   a number: seq, or the position of the half message that this one commits
+    bits 0-43   a number: seq, or the low bits of the position of the half message that this one
+                commits, which stands before it: its own position tells the rest (`reference`)
 
 bodyCRC covers the body alone. The check covers every other byte but queueOffset (known to the
 consume queue, written late) and position (compared with where the record is found). So a flipped
 bit anywhere in a record is noticed. Records without a mark are foreign and only their CRC is
-checked; what RocketMQ keeps in the field is a position and so has none of the bits above 43, by
-which a mark that has lost its bit 62 is told from a foreign one.
+checked; what RocketMQ keeps in the field is a position, below 2^62. In our logs it has none of the
+bits above 43, by which a mark that has lost its bit 62 is told from a foreign one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from dueline.errors import CorruptRecord
-from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
+from dueline.message import (
+    SYS_BORN_HOST_V6,
+    SYS_COMMIT,
+    SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_MASK,
+)
 
 __all__ = [
     "BLANK_MAGIC",
@@ -48,6 +54,7 @@ __all__ = [
     "decode",
     "fold",
     "is_sound",
+    "reference",
     "seal",
     "tail_check",
 ]
@@ -122,10 +129,15 @@ class Record:
 
     @property
     def prepared_position(self) -> int:
-        """The half message that this record commits, as RocketMQ means the field."""
+        """The half message that this record commits, as RocketMQ means the field; 0 for none."""
         if is_delayed(self.mark):
             return 0
-        return self.mark & MARK_NUMBER_MASK if self.mark & MARK_PRESENT else self.mark
+        if not self.mark & MARK_PRESENT:
+            return self.mark
+        number = self.mark & MARK_NUMBER_MASK
+        if number == 0 and self.sys_flag & SYS_TRANSACTION_MASK != SYS_COMMIT:
+            return 0
+        return number if number > self.position else _nearest(number, self.position)
 
     def encode(self) -> bytes:
         """The record's bytes with the mark as it is; see `seal` for making its check."""
@@ -159,9 +171,26 @@ class Record:
 
 
 class LogLike(Protocol):
-    """Anything that records can be read from by position."""
+    """Anything that records can be read from by position; foreign: RocketMQ writes it."""
+
+    @property
+    def is_foreign(self) -> bool: ...
 
     def read(self, position: int, size: int) -> memoryview: ...
+
+
+def reference(half_position: int, position: int) -> int:
+    """The number by which a record at `position` names the half message that it commits.
+
+    2^44 bytes further back there is nothing that it could name: then it names none.
+    """
+    number = half_position & MARK_NUMBER_MASK
+    return number if half_position == 0 or half_position == _nearest(number, position) else 0
+
+
+def _nearest(number: int, position: int) -> int:
+    """The last place up to `position` whose low bits are `number`."""
+    return position - (position - number & MARK_NUMBER_MASK)
 
 
 def is_delayed(mark: int) -> bool:
@@ -174,11 +203,18 @@ def body_crc(body: bytes | memoryview) -> int:
     return crc32(body) & 0x7FFFFFFF
 
 
-def decode(data: bytes | memoryview, *, position: int | None = None, path: str = "") -> Record:
+def decode(
+    data: bytes | memoryview,
+    *,
+    position: int | None = None,
+    path: str = "",
+    is_foreign: bool = False,
+) -> Record:
     """Decode and check the record at the start of `data`.
 
     Args:
         position: where the record stands; its position field must say the same. None: not compared.
+        is_foreign: RocketMQ writes this log, so what has no mark of ours never had one.
 
     Raises:
         CorruptRecord: anything that does not add up.
@@ -200,7 +236,7 @@ def decode(data: bytes | memoryview, *, position: int | None = None, path: str =
             path, where, f"body CRC: expected {crc:#x}, found {body_crc(record.body):#x}"
         )
     if not record.mark & MARK_PRESENT:
-        if record.mark > MARK_NUMBER_MASK:
+        if record.mark > MARK_NUMBER_MASK and not is_foreign:
             raise _corrupt(path, where, f"expected our mark or a position, found {record.mark:#x}")
     elif _check_of(record, crc) != record.mark & MARK_CHECK_MASK:
         raise _corrupt(path, where, "check over header, topic and properties does not match")

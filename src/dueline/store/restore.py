@@ -84,8 +84,12 @@ class Fields:
         return kernels.slices(self.data, self.starts + 48, size)
 
 
-def damaged(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """True for rows whose record does not pass every check; the others can be restored."""
+def damaged(window: pa.RecordBatch, *, is_foreign: bool = False) -> npt.NDArray[np.bool_]:
+    """True for rows whose record does not pass every check; the others can be restored.
+
+    Args:
+        is_foreign: they are from a log that RocketMQ writes (`record.decode`).
+    """
     records = window.column("record")
     data, offsets = kernels.buffer_of(records)
     starts, ends = offsets[:-1], offsets[1:]
@@ -111,7 +115,8 @@ def damaged(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     marks = headers["mark"].astype(np.uint64)
     found = (marks >> np.uint64(MARK_CHECK_SHIFT)).astype(np.uint16)
     marked = marks & np.uint64(MARK_PRESENT) != 0
-    wrong = np.where(marked, found != checks, marks > np.uint64(MARK_NUMBER_MASK))
+    unmarked_wrong = (marks > np.uint64(MARK_NUMBER_MASK)) & (not is_foreign)
+    wrong = np.where(marked, found != checks, unmarked_wrong)
     bad[good] = (headers["crc"] != crcs) | wrong
     return bad
 

@@ -95,7 +95,7 @@ class RocketmqStore:
         if not self.bases:
             raise NotFound(f"{folder}: expected segments of a commit log, found none")
         first = self._files.open(folder / f"{self.bases[0]:020d}")
-        self.log: Final = LogReader(self._files, folder, first.size_bytes)
+        self.log: Final = LogReader(self._files, folder, first.size_bytes, is_foreign=True)
         first.close()
 
     def records(self) -> Scan:

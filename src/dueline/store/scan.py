@@ -80,7 +80,13 @@ def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
             )
             continue
         at = max(start - base, 0)
-        walk = Walk(file=file, view=view, base=base, data_end=file.data_end(at))
+        walk = Walk(
+            file=file,
+            view=view,
+            base=base,
+            data_end=file.data_end(at),
+            is_foreign=reader.is_foreign,
+        )
         stop = walk.run(at, positions, sizes, damage)
         rest = len(bytes(view[stop : walk.data_end]).rstrip(b"\0"))
         if rest:
@@ -106,6 +112,7 @@ class Walk:
     view: memoryview
     base: int
     data_end: int
+    is_foreign: bool = False  # RocketMQ writes it
 
     def run(self, at: int, positions: list[int], sizes: list[int], damage: list[Damage]) -> int:
         """Collect records from `at` on; returns where the data ends.
@@ -167,7 +174,8 @@ class Walk:
         return found, "zeros before a sound record" if zeros else "bytes that are no record"
 
     def _is_sound(self, at: int) -> bool:
-        return _is_sound(self.view[: self.data_end], self.base, at)
+        view = self.view[at : self.data_end]
+        return _is_sound(view, self.base + at, is_foreign=self.is_foreign)
 
     def find(self, start: int) -> int:
         """Where the first sound record from `start` on is; -1 if there is none."""
@@ -184,9 +192,9 @@ class Walk:
         return -1
 
 
-def _is_sound(view: memoryview, base: int, at: int) -> bool:
+def _is_sound(view: memoryview, position: int, *, is_foreign: bool) -> bool:
     try:
-        records.decode(view[at:], position=base + at)
+        records.decode(view, position=position, is_foreign=is_foreign)
     except CorruptRecord:
         return False
     return True
@@ -196,7 +204,8 @@ def _without_damaged(reader: LogReader, found: Scan) -> Scan:
     """Check every record's bytes and move those that fail to the damage list."""
     bad_rows = []
     for rows, batch in found.batches(reader):
-        flags = damaged(pa.record_batch([batch], names=["record"]))
+        window = pa.record_batch([batch], names=["record"])
+        flags = damaged(window, is_foreign=reader.is_foreign)
         bad_rows.extend((np.flatnonzero(flags) + rows.start).tolist())
     bad_rows = [row for row in bad_rows if not _is_long_topic(reader, found, row)]
     if not bad_rows:
@@ -227,7 +236,13 @@ def _hidden(reader: LogReader, start: int, end: int) -> Iterator[tuple[int, int]
     the walk does not notice if that size happens to lead to the beginning of another record."""
     base = reader.base_of(start)
     file = reader.segment(base)
-    walk = Walk(file=file, view=file.view().data, base=base, data_end=end - base)
+    walk = Walk(
+        file=file,
+        view=file.view().data,
+        base=base,
+        data_end=end - base,
+        is_foreign=reader.is_foreign,
+    )
     at = walk.find(start - base + 8)
     while 0 <= at < end - base:
         size = int.from_bytes(walk.view[at : at + 4], "big")
@@ -240,13 +255,14 @@ def _is_long_topic(reader: LogReader, found: Scan, row: int) -> bool:
     data = reader.read(int(found.positions[row]), int(found.sizes[row]))
     if int.from_bytes(data[4:8], "big") != MAGIC_LONG_TOPIC:
         return False
-    return _is_sound(data, int(found.positions[row]), 0)
+    return _is_sound(data, int(found.positions[row]), is_foreign=reader.is_foreign)
 
 
 def _reason(reader: LogReader, found: Scan, row: int) -> str:
     position = int(found.positions[row])
+    data = reader.read(position, int(found.sizes[row]))
     try:
-        records.decode(reader.read(position, int(found.sizes[row])), position=position)
+        records.decode(data, position=position, is_foreign=reader.is_foreign)
     except CorruptRecord as error:
         return error.message
     return "fails the array check"

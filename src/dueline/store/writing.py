@@ -30,7 +30,7 @@ from dueline.store.core import Core
 from dueline.store.draft import Draft, encode_all, prepare
 from dueline.store.kernels import Int64s
 from dueline.store.log import Log
-from dueline.store.record import MARK_DELAYED, MARK_GROUP
+from dueline.store.record import MARK_DELAYED, MARK_GROUP, reference
 from dueline.store.run import Units
 
 __all__ = ["Admit", "PutManyResult", "PutResult", "Putter"]
@@ -243,7 +243,10 @@ class Putter:
                 drafts,
                 positions=places,
                 queue_offsets=offsets,
-                marks=[flags | draft.message.prepared_position for draft in drafts],
+                marks=[
+                    flags | reference(draft.message.prepared_position, place)
+                    for draft, place in zip(drafts, places, strict=False)
+                ],
                 store_ms=store_ms,
                 store_host=host,
             )

@@ -249,6 +249,31 @@ def test_restart_forgets_no_decision_and_no_question(broker: Broker, save: bool)
     assert [record.body for record in broker.read("orders", 1)] == [b"3"]
 
 
+@pytest.mark.parametrize("start", [1 << 44, 1 << 45, (1 << 62) - (1 << 20)])
+def test_transactions_work_however_long_the_log_has_become(tmp_path: Path, start: int) -> None:
+    """More has passed a log than the bits of a mark can count."""
+    segment = tmp_path / "s" / "commitlog" / f"{start:020d}"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(bytes(SMALL.commit_segment_size_bytes))
+    broker = Broker(tmp_path, ManualClock(1_700_000_000_000))
+    halves = [broker.half(b"%d" % number) for number in range(3)]
+    assert halves[0].position == start
+    broker.fails_from = 1  # the outcome of the first is not written
+    broker.end(halves[0], commit=True)
+    broker.fails_from = None
+
+    broker.reopen(save=True)
+
+    due = broker.transactions.due(1 << 60)
+    assert [half.position for half in due] == [half.position for half in halves[1:]]
+    assert broker.end(halves[1], commit=True) is None
+    committed = broker.read("orders", 1)
+    assert [record.prepared_position for record in committed] == [
+        half.position for half in halves[:2]
+    ]
+    broker.store.close()
+
+
 @pytest.mark.parametrize("is_delayed", [False, True])
 def test_commit_without_its_outcome_is_not_committed_again(
     broker: Broker, is_delayed: bool

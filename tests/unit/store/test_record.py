@@ -13,7 +13,7 @@ from tests.golden.layout import parse_fields
 from tests.unit.store.recording import make_record
 
 from dueline.errors import CorruptRecord
-from dueline.message import pack_host
+from dueline.message import SYS_COMMIT, pack_host
 from dueline.store import restore
 from dueline.store.record import (
     MAGIC_LONG_TOPIC,
@@ -26,6 +26,7 @@ from dueline.store.record import (
     decode,
     fold,
     is_sound,
+    reference,
     seal,
     tail_check,
 )
@@ -250,6 +251,32 @@ def test_foreign_mark_is_a_position_in_a_log() -> None:
     assert decode(make_record(mark=(1 << 44) - 1).encode()).prepared_position == (1 << 44) - 1
     with pytest.raises(CorruptRecord, match="mark"):
         decode(make_record(mark=1 << 44).encode())
+
+
+@pytest.mark.parametrize("mark", [1 << 44, 3 << 60, (1 << 62) - 1])
+def test_foreign_log_may_be_of_any_length(mark: int) -> None:
+    data = make_record(mark=mark & ~MARK_PRESENT).encode()
+    batch = pa.record_batch([pa.array([data])], names=["record"])
+
+    assert decode(data, is_foreign=True).prepared_position == mark & ~MARK_PRESENT
+    assert restore.damaged(batch, is_foreign=True).tolist() == [False]
+    assert restore.damaged(batch).tolist() == [True]
+
+
+@given(st.integers(1, (1 << 62) - 1), st.integers(1, (1 << 44) - 1))
+def test_committed_record_names_its_half_message_wherever_it_stands(
+    position: int, distance: int
+) -> None:
+    half_position = max(position - distance, 0)
+    mark = MARK_PRESENT | reference(half_position, position)
+    data = seal(make_record(mark=mark, sys_flag=SYS_COMMIT, position=position))
+
+    assert decode(data, position=position).prepared_position == half_position
+
+
+def test_record_names_no_half_message_that_is_too_far_back() -> None:
+    assert reference(17, 17 + (1 << 44)) == 0
+    assert reference(17, 16 + (1 << 44)) == 17
 
 
 def test_fold_shows_every_single_bit() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from tests.unit.takeover.conftest import LEVELS, TakeOver
 from tests.unit.takeover.making import (
     HALF_TOPIC,
@@ -116,7 +119,10 @@ def test_recalled_and_rolled_timer_messages_are_left(fake: FakeBroker) -> None:
     ]
 
 
-def test_only_open_transactions_are_taken(fake: FakeBroker) -> None:
+@pytest.mark.parametrize("base", [0, 1 << 44, 3 << 60])
+def test_only_open_transactions_are_taken(fake: FakeBroker, base: int) -> None:
+    """However long the log has become: RocketMQ keeps positions where we keep marks."""
+    fake = replace(fake, base=base)
     target = {"REAL_TOPIC": "orders", "REAL_QID": "0"}
     for name in "ABCD":
         fake.put(HALF_TOPIC, 0, b"x", UNIQ_KEY=name, **target)  # type: ignore[arg-type]
