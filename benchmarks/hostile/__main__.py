@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="of each of the two parts")
     parser.add_argument("--rate", type=int, default=500, help="honest messages a second")
     parser.add_argument("--peers", default=",".join(PEERS), help="which, with commas between")
+    parser.add_argument("--each", action="store_true", help="each peer alone as well")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     names = [name for name in arguments.peers.split(",") if name]
@@ -38,7 +39,8 @@ def main() -> int:
         with Served(Path(folder)) as served:
             print(f"ready after {time.monotonic() - start_s:.1f} s", flush=True)
             stages = []
-            for peers in ([], names):
+            alone = [[name] for name in names] if arguments.each else []
+            for peers in ([], *alone, names):
                 stage = campaign(
                     served,
                     peers,

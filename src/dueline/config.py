@@ -198,6 +198,12 @@ class MessagingSettings:
     auto_create_topics: bool = setting(True, FLAG, "A send to a new topic creates it.")
     auto_create_groups: bool = setting(True, FLAG, "A new consumer group is accepted.")
     connection_count_max: int = setting(10_000, COUNT, "The most connections per port.")
+    waiting_count_max: int = setting(
+        80_000,
+        COUNT,
+        "The most pulls and pops of 4.x clients that wait for messages. When they are as many, the "
+        "address, and of one address the connection, with the most makes room for the others.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +224,18 @@ class GrpcSettings:
     private_key: str | None = setting(None, OPTIONAL_TEXT, "PEM file with the certificate's key.")
     invisible_min_ms: int = setting(
         10_000, DURATION, "The shortest time for which a simple consumer may receive a message."
+    )
+    call_count_max: int = setting(
+        20_000,
+        COUNT,
+        "The most calls and streams at a time. When they are as many, the address, and of one "
+        "address the connection, with the most makes room for the others.",
+    )
+    stream_count_max: int = setting(
+        2_048, COUNT, "The most calls and streams of one connection; further ones wait their turn."
+    )
+    waiting_count_max: int = setting(
+        10_000, COUNT, "The most receives and pulls that wait for messages; shared out likewise."
     )
 
 

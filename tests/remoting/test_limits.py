@@ -201,3 +201,58 @@ def test_random_bytes_and_random_requests_leave_the_broker_well(broker: Broker, 
             assert peer.send_message("orders", b"still here").code == 0
             assert bodies_of(peer.pull("orders")) == [b"still here"]
     assert broker.failures == []
+
+
+def test_waiting_pulls_are_shared_out_when_they_are_many(tmp_path: Path) -> None:
+    limits = Limits(waiting_count_max=6)
+    with (
+        Broker(tmp_path, limits=limits) as broker,
+        Peer(broker.address) as greedy,
+        Peer(broker.address) as modest,
+    ):
+        modest.send_message("orders")
+        ext = greedy.pull_ext("orders", 1, suspend_ms=30_000)
+        waiting = [greedy.send(RequestCode.PULL_MESSAGE, ext) for _ in range(6)]
+        assert greedy.call(RequestCode.PULL_MESSAGE, ext).code == 2, "it has more than anybody"
+
+        pulls = [modest.send(RequestCode.PULL_MESSAGE, ext) for _ in range(2)]
+
+        # The oldest of the other connection are answered as if their time were over ...
+        assert [greedy.wait_answer(opaque).code for opaque in waiting[:2]] == [19, 19]
+        # ... and everybody else gets what they wait for.
+        modest.send_message("orders", b"more")
+        assert [bodies_of(modest.wait_answer(opaque)) for opaque in pulls] == [[b"more"]] * 2
+        assert [bodies_of(greedy.wait_answer(opaque)) for opaque in waiting[2:]] == [[b"more"]] * 4
+        # The places are free again.
+        ext = greedy.pull_ext("orders", 2, suspend_ms=1)
+        assert [greedy.call(RequestCode.PULL_MESSAGE, ext).code for _ in range(10)] == [19] * 10
+
+
+def test_waiting_pops_are_shared_out_with_the_pulls(tmp_path: Path) -> None:
+    with (
+        Broker(tmp_path, limits=Limits(waiting_count_max=3)) as broker,
+        Peer(broker.address) as greedy,
+        Peer(broker.address) as modest,
+    ):
+        modest.send_message("orders")
+        pop = {
+            "consumerGroup": "g",
+            "topic": "empty",
+            "queueId": "-1",
+            "maxMsgNums": "1",
+            "invisibleTime": "60000",
+            "pollTime": "30000",
+            "bornTime": "0",
+            "initMode": "0",
+        }
+        modest.send_message("empty")
+        assert modest.call(RequestCode.POP_MESSAGE, pop).code == 0
+        waiting = [greedy.send(RequestCode.POP_MESSAGE, pop) for _ in range(3)]
+        assert greedy.call(RequestCode.POP_MESSAGE, pop).code == 2
+
+        ext = modest.pull_ext("orders", 1, suspend_ms=30_000)
+        pull = modest.send(RequestCode.PULL_MESSAGE, ext)
+
+        assert greedy.wait_answer(waiting[0]).code == 210  # the time is over
+        greedy.send_message("orders", b"more")
+        assert bodies_of(modest.wait_answer(pull)) == [b"more"]

@@ -307,7 +307,10 @@ def remoting_options(config: Config) -> RemotingOptions:
         broker=broker,
         vip=_vip_listener(config.listen.remoting),
         advertised_host=config.listen.advertised,
-        limits=Limits(connection_count_max=config.messaging.connection_count_max),
+        limits=Limits(
+            connection_count_max=config.messaging.connection_count_max,
+            waiting_count_max=config.messaging.waiting_count_max,
+        ),
     )
 
 

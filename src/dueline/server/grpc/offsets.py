@@ -24,8 +24,8 @@ from dueline.messaging.filters import Filter
 from dueline.server.grpc.bodies import is_heavy
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, plain_proto
-from dueline.server.grpc.parts import Parts, client_id_of
-from dueline.server.grpc.polling import News, Polls, polling_s
+from dueline.server.grpc.parts import Parts, Peer, client_id_of
+from dueline.server.grpc.polling import News, polling_s
 from dueline.server.grpc.routes import Routes, topic_of
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
@@ -67,10 +67,9 @@ class _Found:
 class GrpcOffsets:
     """The methods about offsets."""
 
-    def __init__(self, parts: Parts, routes: Routes, polls: Polls) -> None:
+    def __init__(self, parts: Parts, routes: Routes) -> None:
         self._parts = parts
         self._routes = routes
-        self._polls = polls
 
     # Pulling
 
@@ -78,7 +77,7 @@ class GrpcOffsets:
         try:
             client_id_of(context)
             pull = await self._understand(request, context)
-            found = await self._pull(pull, request.offset)
+            found = await self._pull(pull, request.offset, self._parts.peers(context.peer()))
         except BrokerError as error:
             yield _Pulled(status=status(error))
             return
@@ -113,18 +112,22 @@ class GrpcOffsets:
             polling_s=polling_s(request, context, self._parts.options, default_ms=0),
         )
 
-    async def _pull(self, pull: _Pull, offset: int) -> _Found:
+    async def _pull(self, pull: _Pull, offset: int, peer: Peer) -> _Found:
         """What there is at the offset; waits at the end of the queue."""
         found = await self._parts.off_loop(lambda: self._read(pull, offset))
         if found is not None or pull.polling_s <= 0:
             return found or _nothing(offset)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + pull.polling_s
-        with self._polls.waiting(), News(self._parts.engine, [pull.topic]) as news:
+        with (
+            News(self._parts.engine, [pull.topic]) as news,
+            peer.take(self._parts.polls, news.give_up),
+        ):
             while True:
                 found = await self._parts.off_loop(lambda: self._read(pull, offset))
                 left_s = end_s - loop.time()
-                if found is not None or left_s <= 0 or not self._parts.engine.is_accepting:
+                is_over = left_s <= 0 or news.is_over
+                if found is not None or is_over or not self._parts.engine.is_accepting:
                     return found or _nothing(offset)
                 await news.wait(left_s)
 

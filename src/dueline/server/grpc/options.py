@@ -35,7 +35,11 @@ class GrpcOptions:
     receive_count_max: int = 32
     send_count_max: int = 1_024
     call_count_max: int = 20_000
+    """Calls and streams of all clients at a time, but for those that wait for messages."""
+    stream_count_max: int = 2_048
+    """Calls and streams of one connection at a time; further ones wait at the client."""
     poll_count_max: int = 10_000
+    """Calls that wait for messages, of all clients; shared out when they are many."""
     request_size_max: int = 16 << 20
     client_count_max: int = 100_000
     backoff_ms: tuple[int, ...] = BACKOFF_MS

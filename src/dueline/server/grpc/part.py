@@ -110,5 +110,8 @@ def grpc_options(config: Config) -> GrpcOptions | None:
         certificate=config.grpc.certificate,
         private_key=config.grpc.private_key,
         invisible_ms_min=config.grpc.invisible_min_ms,
+        call_count_max=config.grpc.call_count_max,
+        stream_count_max=config.grpc.stream_count_max,
+        poll_count_max=config.grpc.waiting_count_max,
         request_size_max=config.store.body_size_max + (12 << 20),
     )

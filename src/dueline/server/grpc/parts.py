@@ -14,16 +14,18 @@ from typing import Any, TypeVar
 
 from dueline.engine import Results
 from dueline.errors import BrokerError
-from dueline.message import Message
+from dueline.message import HOST_UNKNOWN, Message, pack_host
 from dueline.messaging import Messaging
 from dueline.messaging.pop import Pop
+from dueline.server.connections import peer_of
 from dueline.server.grpc.clients import Clients
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.remoting.outbox import Outbox
+from dueline.server.shares import Share, Shares
 from dueline.store import PutResult
 
-__all__ = ["Parts"]
+__all__ = ["Parts", "Peer"]
 
 T = TypeVar("T")
 
@@ -39,8 +41,10 @@ class Parts:
     executor: Executor
     outbox: Outbox
     """The way from other threads to the loop: a group of answers wakes it once."""
-    peers: Callable[[str], bytes]
-    """The host behind a gRPC peer's name, packed."""
+    peers: Callable[[str], Peer]
+    """The client behind gRPC's name for a peer."""
+    calls: Shares
+    polls: Shares
 
     @property
     def engine(self) -> Any:
@@ -84,6 +88,25 @@ class Parts:
             return self.options.attempt_count_max
         retries = self.messaging.group_table.find(group).retry_max_times
         return (16 if retries < 0 else retries) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The other end of a connection."""
+
+    host: str
+    port: int
+
+    @property
+    def packed(self) -> bytes:
+        try:
+            return pack_host(self.host, self.port)
+        except BrokerError:
+            return HOST_UNKNOWN
+
+    def take(self, shares: Shares, give_up: Callable[[], None] | None = None) -> Share:
+        """A share for this connection; see `Shares.take`."""
+        return shares.take(peer_of(self.host), self, give_up)
 
 
 def client_id_of(context: Any) -> str:

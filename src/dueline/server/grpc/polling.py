@@ -1,4 +1,4 @@
-"""Waiting calls: how long they wait, what wakes them, and how many there may be.
+"""Waiting calls: how long they wait, and what wakes them.
 
 A call that finds nothing looks again when a topic of its has grown or when its patience is over.
 `News` watches topics for one call. The watch is set before the first look, so that whatever comes
@@ -9,18 +9,16 @@ happens, so that a cancelled call leaves nothing behind.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 from dueline.engine import Engine
-from dueline.errors import LimitExceeded
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.options import GrpcOptions
 from dueline.watches import Watch
 
-__all__ = ["News", "Polls", "polling_s"]
+__all__ = ["News", "polling_s"]
 
 POLLING_MARGIN_S: Final = 0.5
 """An answer must be there before the caller's deadline is over."""
@@ -46,34 +44,6 @@ def polling_s(request: Any, context: Any, options: GrpcOptions, *, default_ms: i
     return float(max(min(polling_ms / 1_000, left_s - POLLING_MARGIN_S), 0))
 
 
-class Polls:
-    """Counts waiting calls; used in the event loop only."""
-
-    def __init__(self, count_max: int) -> None:
-        self._count_max: Final = count_max
-        self.count = 0
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """One call waits.
-
-        Raises:
-            LimitExceeded: too many do already.
-        """
-        if self.count >= self._count_max:
-            raise LimitExceeded(
-                f"waiting consumers: expected at most {self._count_max}, found as many; receive "
-                "again later",
-                limit=self._count_max,
-                found=self.count + 1,
-            )
-        self.count += 1
-        try:
-            yield
-        finally:
-            self.count -= 1
-
-
 class News:
     """Wakes one waiting call when its topics grow."""
 
@@ -83,6 +53,7 @@ class News:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
         self._watches: list[Watch] = []
+        self.is_over = False
 
     def __enter__(self) -> Self:
         self._watch()
@@ -95,6 +66,11 @@ class News:
         trace: TracebackType | None,
     ) -> None:
         self._unwatch()
+
+    def give_up(self) -> None:
+        """Look a last time: another client needs the place."""
+        self.is_over = True
+        self._event.set()
 
     def wake(self) -> None:
         """Look again; any thread may call."""

@@ -23,8 +23,8 @@ from dueline.messaging.retries import dead_record
 from dueline.server.grpc.bodies import is_heavy
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, proto_of, set_time
-from dueline.server.grpc.parts import Parts, client_id_of
-from dueline.server.grpc.polling import News, Polls, polling_s
+from dueline.server.grpc.parts import Parts, Peer, client_id_of
+from dueline.server.grpc.polling import News, polling_s
 from dueline.server.grpc.routes import Routes, topic_of
 from dueline.server.grpc.stubs import message_class
 
@@ -59,17 +59,16 @@ class _Wish:
 class Receiving:
     """The methods of consumers."""
 
-    def __init__(self, parts: Parts, routes: Routes, polls: Polls) -> None:
+    def __init__(self, parts: Parts, routes: Routes) -> None:
         self._parts = parts
         self._routes = routes
-        self._polls = polls
 
     # Receiving
 
     async def receive_message(self, request: Any, context: Any) -> AsyncIterator[Any]:
         try:
             wish = await self._understand(request, context)
-            messages = await self._receive(wish)
+            messages = await self._receive(wish, self._parts.peers(context.peer()))
         except BrokerError as error:
             yield _Received(status=status(error))
             return
@@ -147,24 +146,28 @@ class Receiving:
             )
         return Holding(invisible_ms=invisible_ms, owner=owner, attempt_max=attempt_max)
 
-    async def _receive(self, wish: _Wish) -> list[Held]:
+    async def _receive(self, wish: _Wish, peer: Peer) -> list[Held]:
         """Messages, or none if there are none for as long as the caller waits."""
         messages = await self._take(wish)
         if messages or wish.polling_s <= 0:
             return messages
-        with self._polls.waiting():
-            return await self._poll(wish)
+        return await self._poll(wish, peer)
 
-    async def _poll(self, wish: _Wish) -> list[Held]:
+    async def _poll(self, wish: _Wish, peer: Peer) -> list[Held]:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wish.polling_s
-        with News(self._parts.engine, [wish.topic, retry_topic(wish.group)]) as news:
+        topics = [wish.topic, retry_topic(wish.group)]
+        with (
+            News(self._parts.engine, topics) as news,
+            peer.take(self._parts.polls, news.give_up),
+        ):
             unwatch = self._parts.pop.watch(wish.group, wish.topic, news.wake)
             try:
                 while True:
                     messages = await self._take(wish)
                     left_s = end_s - loop.time()
-                    if messages or left_s <= 0 or not self._parts.engine.is_accepting:
+                    is_over = left_s <= 0 or news.is_over
+                    if messages or is_over or not self._parts.engine.is_accepting:
                         return messages
                     await news.wait(min(left_s, self._visible_in_s(wish)))
             finally:

@@ -46,7 +46,7 @@ class Sending:
     async def send_message(self, request: Any, context: Any) -> Any:
         topic = self._check(request)
         sender = Sender(
-            born_host=self._parts.peers(context.peer()),
+            born_host=self._parts.peers(context.peer()).packed,
             body_size_max=self._parts.engine.store.options.body_size_max,
             now_ms=self._parts.now_ms(),
         )

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import grpc
 from dueline.errors import BrokerError, Unavailable
-from dueline.message import HOST_UNKNOWN, pack_host
 from dueline.messaging import Messaging
 from dueline.messaging.pop import Pop
 from dueline.server.connections import Connections
@@ -27,10 +26,11 @@ from dueline.server.grpc.certificate import load_certificate
 from dueline.server.grpc.clients import Clients
 from dueline.server.grpc.front import Front
 from dueline.server.grpc.options import GrpcOptions
-from dueline.server.grpc.parts import Parts
+from dueline.server.grpc.parts import Parts, Peer
 from dueline.server.grpc.service import MessagingService
 from dueline.server.grpc.transactions import GrpcTransactions
 from dueline.server.remoting.outbox import Outbox
+from dueline.server.shares import Shares
 from dueline.server.threads import OnFailure, start_thread
 from dueline.settings import parse_address
 from dueline.store.files import Files
@@ -122,7 +122,8 @@ class GrpcServer:
         self._stopping = asyncio.Event()
         server = grpc.aio.server(
             options=_channel_options(self.options),
-            maximum_concurrent_rpcs=self.options.call_count_max,
+            # More than are served: those beyond it are refused without a word about why.
+            maximum_concurrent_rpcs=_call_count_max(self.options),
         )
         service = MessagingService(
             Parts(
@@ -132,7 +133,9 @@ class GrpcServer:
                 options=self.options,
                 executor=self._executor,
                 outbox=Outbox(self._loop),
-                peers=self._host_of,
+                peers=self._client_of,
+                calls=Shares("calls", self.options.call_count_max),
+                polls=Shares("waiting consumers", self.options.poll_count_max),
             )
         )
         server.add_generic_rpc_handlers((service.handler(),))
@@ -180,19 +183,16 @@ class GrpcServer:
         )
         self.port = await self._front.start(host, port)
 
-    def _host_of(self, peer: str) -> bytes:
-        """The packed address behind gRPC's name for a peer, such as `ipv4:10.0.0.7:51234`."""
+    def _client_of(self, peer: str) -> Peer:
+        """The client behind gRPC's name for a peer, such as `ipv4:10.0.0.7:51234`."""
         kind, _, address = peer.partition(":")
         host, _, port_text = address.replace("%5B", "[").replace("%5D", "]").rpartition(":")
         if kind not in ("ipv4", "ipv6") or not port_text.isdigit():
-            return HOST_UNKNOWN
+            return Peer(host="", port=0)
         found = (host.strip("[]"), int(port_text))
         if self._front is not None:
             found = self._front.client_of(found[1]) or found
-        try:
-            return pack_host(*found)
-        except BrokerError:
-            return HOST_UNKNOWN
+        return Peer(host=found[0], port=found[1])
 
     # Undecided transactions
 
@@ -214,16 +214,21 @@ class GrpcServer:
             await transactions.ask(half, now_ms)
 
 
+def _call_count_max(options: GrpcOptions) -> int:
+    return 2 * (options.call_count_max + options.poll_count_max)
+
+
 def _channel_options(options: GrpcOptions) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_receive_message_length", options.request_size_max),
         ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", options.stream_count_max),
         # Half a handshake, or half of what HTTP/2 begins with: closed in time.
         ("grpc.server_handshake_timeout_ms", options.handshake_ms_max),
         # A burst of calls, as when all clients come back at once, waits its turn: by default some
         # of those behind the thousandth are cancelled at random.
-        ("grpc.server.max_pending_requests", options.call_count_max),
-        ("grpc.server.max_pending_requests_hard_limit", options.call_count_max),
+        ("grpc.server.max_pending_requests", _call_count_max(options)),
+        ("grpc.server.max_pending_requests_hard_limit", _call_count_max(options)),
         ("grpc.so_reuseport", 0),  # a taken port is an error, not a second listener
         # Clients ping every few minutes without a call; that is no attack.
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),

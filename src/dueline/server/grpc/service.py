@@ -7,6 +7,7 @@ traceback, and the client is told that it is our fault.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
@@ -14,11 +15,10 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 import grpc
-from dueline.errors import BrokerError
+from dueline.errors import BrokerError, LimitExceeded
 from dueline.server.grpc.codes import Code, Refused, status
 from dueline.server.grpc.offsets import GrpcOffsets
 from dueline.server.grpc.parts import Parts
-from dueline.server.grpc.polling import Polls
 from dueline.server.grpc.receiving import Receiving
 from dueline.server.grpc.routes import Routes
 from dueline.server.grpc.schema import METHODS, SERVICE
@@ -40,11 +40,11 @@ class MessagingService:
     """The service; `handler` is what a gRPC server wants."""
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         routes = Routes(parts)
         sending = Sending(parts, routes)
-        polls = Polls(parts.options.poll_count_max)
-        receiving = Receiving(parts, routes, polls)
-        offsets = GrpcOffsets(parts, routes, polls)
+        receiving = Receiving(parts, routes)
+        offsets = GrpcOffsets(parts, routes)
         telemetry = Telemetry(parts)
         self.transactions: Final = GrpcTransactions(parts)
         self._unary: Final[dict[str, Unary]] = {
@@ -81,12 +81,12 @@ class MessagingService:
             "response_serializer": answer_class.SerializeToString,
         }
         if name == "Telemetry":
-            commands = _guarded_commands(self._telemetry, answer_class)
+            commands = _guarded_commands(self._parts, self._telemetry, answer_class)
             return grpc.stream_stream_rpc_method_handler(commands, **codecs)
         if name in self._streams:
             stream = _guarded_stream(name, self._streams[name], answer_class)
             return grpc.unary_stream_rpc_method_handler(stream, **codecs)
-        unary = _guarded(name, self._unary[name], answer_class)
+        unary = _guarded(self._parts, name, self._unary[name], answer_class)
         return grpc.unary_unary_rpc_method_handler(unary, **codecs)
 
 
@@ -103,14 +103,15 @@ def _reader(request_class: Any) -> Callable[[bytes], Any]:
     return read
 
 
-def _guarded(name: str, method: Unary, answer_class: Any) -> Unary:
+def _guarded(parts: Parts, name: str, method: Unary, answer_class: Any) -> Unary:
     """The method, with errors as its answer's status."""
 
     async def call(request: Any, context: Any) -> Any:
         if isinstance(request, Refused):
             return answer_class(status=status(request))
         try:
-            return await method(request, context)
+            with parts.peers(context.peer()).take(parts.calls):
+                return await method(request, context)
         except BrokerError as error:
             return answer_class(status=status(error))
         except Exception as error:
@@ -137,7 +138,7 @@ def _guarded_stream(name: str, method: Stream, answer_class: Any) -> Stream:
     return call
 
 
-def _guarded_commands(method: Commands, answer_class: Any) -> Commands:
+def _guarded_commands(parts: Parts, method: Commands, answer_class: Any) -> Commands:
     """The same for a stream of requests, which ends at the first that is none."""
 
     async def call(requests: Any, context: Any) -> None:
@@ -150,8 +151,35 @@ def _guarded_commands(method: Commands, answer_class: Any) -> Commands:
                     return
                 yield request
 
-        await method(read(), context)
-        for error in unread:
+        try:
+            await _as_long_as_there_is_room(parts, context, method(read(), context))
+        except BrokerError as error:
             await context.write(answer_class(status=status(error)))
+        for each in unread:
+            await context.write(answer_class(status=status(each)))
 
     return call
+
+
+async def _as_long_as_there_is_room(parts: Parts, context: Any, stream: Awaitable[None]) -> None:
+    """A stream that may last for ever, until another client needs its place.
+
+    Raises:
+        LimitExceeded: one does.
+    """
+    running = asyncio.ensure_future(stream)
+    ended: list[LimitExceeded] = []
+
+    def give_up() -> None:
+        ended.append(LimitExceeded("streams: another client needs the place; come again later"))
+        running.cancel()
+
+    try:
+        with parts.peers(context.peer()).take(parts.calls, give_up):
+            await running
+    except asyncio.CancelledError:
+        if ended:
+            raise ended[0] from None
+        raise
+    finally:
+        running.cancel()

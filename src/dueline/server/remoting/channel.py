@@ -24,6 +24,7 @@ from dueline.message import HOST_UNKNOWN, pack_host
 from dueline.server.connections import peer_of
 from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.room import Room
+from dueline.server.shares import Share
 from dueline.wire import Command, FrameDecoder
 
 if TYPE_CHECKING:
@@ -325,6 +326,17 @@ class Channel(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
+
+    def wait(self, give_up: Callable[[], None]) -> Share:
+        """A request waits for messages, for as long as it may.
+
+        Args:
+            give_up: answers it when another client needs its place more.
+
+        Raises:
+            LimitExceeded: too many wait already, and this client has its share.
+        """
+        return self._hub.waiting.take(self.peer, self, give_up)
 
     def close_soon(self) -> None:
         """Close it at once; any thread may call."""

@@ -28,6 +28,7 @@ from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.room import Pool
 from dueline.server.remoting.runtime import Runtime
+from dueline.server.shares import Shares
 from dueline.wire.body import Body
 from dueline.wire.codes import ResponseCode
 
@@ -70,6 +71,7 @@ class Hub:
         self.pool: Final = Pool(
             runtime.loop, self.limits.total_unsent_size_bytes_max, on_full=self._make_room
         )
+        self.waiting: Final = Shares("waiting pulls", self.limits.waiting_count_max)
         self._is_making_room = False
         self._runtime = runtime
         self._connections = connections or Connections(self.limits.connection_count_max)

@@ -36,6 +36,7 @@ from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context, accepted
 from dueline.server.remoting.hub import ANSWER_SIZE_BYTES, Handler, Hub, decoded
 from dueline.server.remoting.pop_records import SERIAL_SHIFT, Records
+from dueline.server.shares import Share
 from dueline.wire.bodies import AckBatch, AckEntry
 from dueline.wire.codes import Permission, RequestCode, ResponseCode
 from dueline.wire.headers import (
@@ -153,6 +154,12 @@ class Pops:
         def wake() -> None:
             self._context.outbox.post(news.set)
 
+        def give_up() -> None:
+            nonlocal end_s
+            end_s = 0.0
+            news.set()
+
+        share: Share | None = None
         unwatch = self._pop.watch(wish.group, wish.topic, wake)
         watch = self._context.engine.watch(wish.topic, None, wake)
         try:
@@ -163,6 +170,7 @@ class Pops:
                 if found or left_s <= 0 or not self._context.engine.is_accepting:
                     return found
                 request.release()
+                share = share or request.channel.wait(give_up)
                 try:
                     async with asyncio.timeout(min(left_s, self._visible_in_s(wish))):
                         await news.wait()
@@ -172,6 +180,8 @@ class Pops:
                 watch.cancel()
                 watch = self._context.engine.watch(wish.topic, None, wake)
         finally:
+            if share is not None:
+                share.leave()
             unwatch()
             watch.cancel()
 

@@ -15,13 +15,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from dueline.errors import InvalidRequest
+from dueline.errors import InvalidRequest, LimitExceeded
 from dueline.message import decode_properties
 from dueline.messaging.filters import Filter, filter_of
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub
+from dueline.server.shares import Share
 from dueline.store import ReadResult, ReadStatus
 from dueline.store import record as records
 from dueline.watches import Watch
@@ -143,6 +144,7 @@ class _Pull:
         "_is_waiting",
         "_offset",
         "_request",
+        "_share",
         "_timer",
         "_watch",
         "_work",
@@ -161,6 +163,7 @@ class _Pull:
         self._is_answered = False
         self._is_waiting = False
         self._work = 0
+        self._share: Share | None = None
         suspend_ms = (
             min(header.suspend_timeout_millis, SUSPEND_MS_MAX)
             if header.sys_flag & PullFlag.SUSPEND
@@ -171,7 +174,11 @@ class _Pull:
     def start(self) -> Answer | None:
         """The answer, or None: the pull waits and will answer by itself."""
         if self._request.reserve(SIZE_BYTES_MAX):
-            return self._run()
+            try:
+                return self._run()
+            except LimitExceeded:
+                self._finish()
+                raise
         self._wait_for_room()
         self._request.channel.on_close.add(self._gone)
         return None
@@ -256,6 +263,7 @@ class _Pull:
 
     def _park(self) -> None:
         if self._timer is None:
+            self._share = self._request.channel.wait(self._give_up)
             self._timer = self._context.loop.call_at(self._deadline_s, self._again)
             self._request.channel.on_close.add(self._gone)
 
@@ -281,6 +289,11 @@ class _Pull:
             self._finish()
             self._request.answer(answer)
 
+    def _give_up(self) -> None:
+        """Another client needs the place: the time is over."""
+        self._deadline_s = 0.0
+        self._again()
+
     def _gone(self) -> None:
         """The peer has gone, and nobody wants the answer."""
         self._finish()
@@ -289,6 +302,8 @@ class _Pull:
     def _finish(self) -> None:
         self._is_answered = True
         self._forget_watch()
+        if self._share is not None:
+            self._share.leave()
         if self._timer is not None:
             self._timer.cancel()
         self._request.channel.on_close.discard(self._gone)
