@@ -27,6 +27,9 @@ __all__ = ["Caretaker"]
 
 TURN_S: Final = 1.0
 OFFSETS_TURNS: Final = 5
+RETRY_TURNS: Final = 10
+"""A checkpoint that found no disk space is much work: it is not tried again in the next second."""
+
 CHECKPOINT_TURNS: Final = 60
 
 log = logging.getLogger(__name__)
@@ -41,6 +44,7 @@ class Caretaker:
         self._on_failure = on_failure
         self._stopping = threading.Event()
         self._checkpointed = self._mark()
+        self._is_maintained = True
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -60,7 +64,8 @@ class Caretaker:
     def turn(self, number: int) -> None:
         """One second's work."""
         self._do("looking at the disk", self._store.look_at_disk)
-        self._do("maintenance", self._store.maintain)
+        if self._is_maintained or number % RETRY_TURNS == 0:
+            self._is_maintained = self._do("maintenance", self._store.maintain)
         if number % OFFSETS_TURNS == 0:
             self._do("saving offsets", self._offsets.save)
         if number % CHECKPOINT_TURNS == 0:
@@ -68,13 +73,16 @@ class Caretaker:
             self._do("retention", self._retain)
             self._look_at_clock()
 
-    def _do(self, what: str, work: Callable[[], object]) -> None:
+    def _do(self, what: str, work: Callable[[], object]) -> bool:
+        """Returns whether it was done."""
         try:
             work()
         except StoreClosed:
             raise
         except (BrokerError, OSError) as error:
             log.warning("%s failed and will be tried again: %s", what, error)
+            return False
+        return True
 
     def _checkpoint_if_changed(self) -> None:
         mark = self._mark()

@@ -7,8 +7,9 @@ from dueline.clock import Clock
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.errors import StoreClosed
 from dueline.message import Message
-from dueline.server.caretaker import CHECKPOINT_TURNS, OFFSETS_TURNS, Caretaker
+from dueline.server.caretaker import CHECKPOINT_TURNS, OFFSETS_TURNS, RETRY_TURNS, Caretaker
 from dueline.store import Files, Store, StoreOptions
+from dueline.testing import FaultyFiles, ManualClock
 
 OPTIONS = StoreOptions(
     commit_segment_size_bytes=1 << 16, delay_segment_size_bytes=1 << 16, open_units_max=10
@@ -119,10 +120,28 @@ def test_a_failure_that_leaves_the_store_open_is_tried_again(
 
     caretaker.turn(OFFSETS_TURNS)
     (tmp_path / "offsets.json").rmdir()
-    offsets.set("g", "t", {0: 2})
     caretaker.turn(2 * OFFSETS_TURNS)
 
-    assert ConsumerOffsets(tmp_path / "offsets.json", Files()).get("g", "t") == {0: 2}
+    assert ConsumerOffsets(tmp_path / "offsets.json", Files()).get("g", "t") == {0: 1}
+
+
+def test_a_checkpoint_without_disk_space_is_tried_again_after_a_while(
+    tmp_path: Path, offsets: ConsumerOffsets
+) -> None:
+    files = FaultyFiles()
+    with Store.open(tmp_path / "store", OPTIONS, clock=ManualClock(), files=files) as store:
+        caretaker = caretaker_of(store, offsets)
+        store.put_all([delayed(number) for number in range(10)])
+        files.is_full = True
+        caretaker.turn(1)
+        tried_count = files.operation_count
+
+        caretaker.turn(2)
+
+        assert files.operation_count == tried_count
+        files.is_full = False
+        caretaker.turn(RETRY_TURNS)
+        assert store.stats()["run_count"] == 1
 
 
 def test_a_closed_store_ends_the_housekeeping(tmp_path: Path, offsets: ConsumerOffsets) -> None:
