@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import re
+import zlib
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,46 @@ def test_bytes_behind_the_last_frame_are_zeroed_when_it_is_opened(
 
     assert held(path) == [0, 1, 2]
     assert path.read_bytes()[end:] == bytes(size)
+
+
+def fields_of(data: bytes) -> list[tuple[str, dict[str, int], bytes]]:
+    """The changes of a file, taken apart by the tables of the page that specifies it."""
+    page = (Path(__file__).resolve().parents[3] / "docs/format/receipts.md").read_text()
+    kinds = {}
+    for kind, size, text in re.findall(r"^\| `(.)` \| (\d+) \| ([^|]*) \|", page, re.MULTILINE):
+        fields = [(name, int(length)) for name, length in re.findall(r"(\w+) (\d+)", text)]
+        assert int(size) == 1 + sum(length for _, length in fields)
+        kinds[kind] = fields
+    assert data[:8] == b"DUEPOP01"
+    changes, at = [], 12
+    while size := int.from_bytes(data[at : at + 4], "big"):
+        frame = data[at + 8 : at + 8 + size]
+        assert int.from_bytes(data[at + 4 : at + 8], "big") == zlib.crc32(frame)
+        at += 8 + size
+        while frame:
+            kind, frame, values = chr(frame[0]), frame[1:], {}
+            for name, length in kinds[kind]:
+                values[name], frame = int.from_bytes(frame[:length], "big"), frame[length:]
+            tail_size = values.get("group_size", 0) + values.get("topic_size", 0)
+            changes.append((kind, values, frame[:tail_size]))
+            frame = frame[tail_size:]
+    return changes
+
+
+def test_the_file_is_what_its_page_says(tmp_path: Path) -> None:
+    log = PopLog(tmp_path / "receipts.log", Files())
+    log.open()
+    lane = Lane(number=7, queue_id=3, cursor=41)
+    lane.hold(40, Entry(attempt=2, visible_ms=5_000, serial=9))
+    changes = [pop_log.hold(lane, 40), pop_log.advance(lane), pop_log.finish(lane, 40)]
+    write(log, pop_log.lane_change(lane, LaneName(group="g", topic="top")))
+    write(log, *changes)
+    log.close(list)
+
+    named, held_one, advanced, finished = fields_of((tmp_path / "receipts.log").read_bytes())
+    sizes = {"group_size": 1, "topic_size": 3}
+    assert named == ("L", {"lane": 7, "queue": 3, "cursor": 41, **sizes}, b"gtop")
+    message = {"offset": 40, "message_group": 0, "attempt": 2, "serial": 9, "visible_ms": 5_000}
+    assert held_one == ("H", {"lane": 7, **message}, b"")
+    assert advanced == ("C", {"lane": 7, "cursor": 41}, b"")
+    assert finished == ("F", {"lane": 7, "offset": 40}, b"")
