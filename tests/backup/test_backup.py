@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -76,10 +77,10 @@ def take(client: ControlClient, dest: Path, *, keep: int = 0) -> Result:
         vault.close()
 
 
-def take_stopped(data: Path, dest: Path) -> Result:
+def take_stopped(data: Path, dest: Path, now_ms: int = 1) -> Result:
     vault = Vault(dest)
     try:
-        source = FolderSource(data, now_ms=1)
+        source = FolderSource(data, now_ms=now_ms)
         try:
             return back_up(source, vault)
         finally:
@@ -231,6 +232,23 @@ def test_only_so_many_generations_are_kept(client: ControlClient, tmp_path: Path
         "dueline-backup.json",
         "lock",
     }
+
+
+def test_the_newest_generation_has_the_last_name_also_when_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    data = make_data(tmp_path / "data")
+
+    made = [
+        take_stopped(data, tmp_path / "dest", now_ms).folder for now_ms in (9_000, 5_000, 9_500)
+    ]
+
+    assert generations_of(tmp_path / "dest") == made
+    assert [path.name for path in made] == [
+        "19700101T000009Z",
+        "19700101T000009Z-0002",
+        "19700101T000009Z-0003",
+    ]
 
 
 def test_a_stopped_store_is_backed_up_without_a_change(tmp_path: Path) -> None:
@@ -385,6 +403,45 @@ def test_a_full_destination_is_said_and_the_backup_goes_on_later(
 
     assert generations_of(tmp_path / "dest") == []
     assert take_stopped(data, tmp_path / "dest").folder.exists()
+
+
+def test_a_disk_that_fills_up_under_way_is_said_and_nothing_looks_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = make_data(tmp_path / "data")
+    written = 0
+    real = os.pwrite
+
+    def pwrite(fd: int, data: bytes, position: int) -> int:
+        nonlocal written
+        written += len(data)
+        if written > 30_000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(fd, data, position)
+
+    monkeypatch.setattr("dueline.backup.disk.os.pwrite", pwrite)
+    with pytest.raises(Unavailable, match="the disk is full"):
+        take_stopped(data, tmp_path / "dest")
+    monkeypatch.undo()
+    assert generations_of(tmp_path / "dest") == []
+
+    result = take_stopped(data, tmp_path / "dest")
+
+    assert result.linked_bytes > 10_000, "what was whole is not copied again"
+    assert restore(result.folder, tmp_path / "restored").audit.exit_code == 0
+
+
+def test_a_hold_that_nobody_renews_runs_out(
+    client: ControlClient, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(client, 600)
+    monkeypatch.setattr("dueline.server.backups.LEASE_S", 0.0)
+    with pytest.raises(NotFound, match="lease"):
+        BrokerSource(client)
+    broker.store.cancel_seqs(np.arange(600, dtype=np.int64))
+    broker.store.checkpoint()
+
+    assert broker.store.retain().delay_segments >= 1
 
 
 def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:

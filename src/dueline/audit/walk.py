@@ -118,9 +118,9 @@ class LogWalk:
                 yield Batch(positions=starts + base, sizes=sizes, columns=RecordColumns(batch))
             self.progress(stop - looked)
             looked = stop
+            file.forget_pages()  # mapped pages count as this process's memory
         self._behind(data, base, at, data_end)
         self.progress(len(data) - data_end)
-        file.forget_pages()
 
     def _between(self, data: Bytes8, base: int, at: int, starts: Int64s, sizes: Int64s) -> None:
         """Explain what lies before each record that does not follow the one before it."""

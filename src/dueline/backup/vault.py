@@ -99,15 +99,19 @@ class Vault:
     def complete(self, draft: Draft, manifest: Manifest) -> Path:
         """Give a generation its name, for good."""
         draft.seal(manifest)
-        stamp = datetime.fromtimestamp(manifest.cut_ms / 1000, UTC).strftime(_NAME)
-        name, number = stamp, 1
-        while (self.folder / name).exists():
-            number += 1
-            name = f"{stamp}-{number}"
-        target = self.folder / name
+        target = self.folder / self._next_name(manifest.cut_ms)
         draft.folder.rename(target)
         sync_folder(self.folder)
         return target
+
+    def _next_name(self, cut_ms: int) -> str:
+        """Names are in the order in which generations were made, whatever the clock does."""
+        name = datetime.fromtimestamp(cut_ms / 1000, UTC).strftime(_NAME)
+        generations = generations_of(self.folder)
+        if not generations or generations[-1].name < name:
+            return name
+        stamp, _, number = generations[-1].name.partition("-")
+        return f"{stamp}-{int(number or 1) + 1:04d}"
 
     def keep(self, count: int) -> list[Path]:
         """Remove all but the newest generations; returns those that are gone."""
