@@ -163,7 +163,7 @@ class Engine:
 
     def queue_ids(self, topic: str) -> list[int]:
         """The queues of a topic that hold messages."""
-        return sorted(queue_id for name, queue_id in self.store.queues() if name == topic)
+        return sorted(self.store.queue_ids(topic))
 
     def due_ms_of(self, record: Record) -> int | None:
         """When a delivered message was due; None for one that was not delayed."""

@@ -230,6 +230,12 @@ class FaultyFiles(Files):
         with self._lock:
             self._changes.pop(path, None)
 
+    def sync_disk(self, path: Path) -> None:
+        self.step("sync_disk", path)
+        with self._lock:
+            self._changes.clear()
+            self._unsynced.clear()
+
     # What _FaultyFile needs
 
     def step(self, kind: str, path: Path, *, needs_space: bool | None = None) -> bool:

@@ -49,7 +49,7 @@ def test_opening_a_file_says_what_to_do(tmp_path: Path) -> None:
         lambda files: files.open(tmp_path / "file"),
         lambda files: files.read(tmp_path / "file"),
         lambda files: files.new(tmp_path / "other"),
-        lambda files: files.names(tmp_path),
+        lambda files: files.all_names(tmp_path),
         lambda files: files.sync_folder(tmp_path),
     ]
 

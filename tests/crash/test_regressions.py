@@ -355,6 +355,7 @@ def test_bytes_behind_a_cut_never_come_back(fast_path: Path) -> None:
 def test_flipped_queue_unit_never_crashes_a_bulk_read(fast_path: Path) -> None:
     with Store.open(fast_path / "store", OPTIONS, clock=ManualClock()) as store:
         store.put(ordinary("a"))
+        store.checkpoint()
         assert uids(store) == ["a"]
         queue = store._core.queues.by_number(0)
         file = Files().open(fast_path / "store/consumequeue/t/0" / ("0" * 20), writable=True)
@@ -404,8 +405,8 @@ def test_files_that_a_crash_has_left_over_are_removed(fast_path: Path) -> None:
         store.put(delayed("d", 1_000))
     left_over = [
         fast_path / "store" / "timeline" / "0000000000000000-0000000000000009",
-        fast_path / "store" / "index" / "delaylog" / "left-over",
-        fast_path / "store" / "index" / "commitlog" / "left-over",
+        fast_path / "store" / "index" / "delaylog" / f"{7:020d}-{9:020d}",
+        fast_path / "store" / "index" / "commitlog" / f"{7:020d}-{9:020d}",
         fast_path / "store" / "consumequeue.tmp",
     ]
     for path in left_over:

@@ -249,7 +249,7 @@ def test_a_full_disk_refuses_new_files_space_and_longer_ones(
         file.write_at(3, b"12")
     file.write_at(0, b"1234")
 
-    assert files.names(tmp_path) == ["file"]
+    assert files.all_names(tmp_path) == ["file"]
     assert files.temporaries(tmp_path) == []
 
 

@@ -106,7 +106,7 @@ def find_store(path: Path, files: Files) -> tuple[Path | None, Path]:
     for data, root in ((path, path / "store"), (None, path)):
         if (root / DELAY_LOG).is_dir() or (root / COMMIT_LOG).is_dir():
             return data, root
-    names = ", ".join(files.names(path)[:5]) if path.is_dir() else ""
+    names = ", ".join(files.all_names(path)[:5]) if path.is_dir() else ""
     raise NotFound(
         f"{path}: expected a broker's data folder or a store ({COMMIT_LOG} and {DELAY_LOG} in it), "
         f"found {names or ('an empty folder' if path.is_dir() else 'nothing there')}",

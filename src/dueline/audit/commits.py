@@ -23,7 +23,7 @@ from dueline.message import SYS_COMMIT, SYS_TRANSACTION_MASK
 from dueline.store import kernels, properties
 from dueline.store.consume_queue import UNIT_DTYPE, UNIT_SIZE
 from dueline.store.core import QUEUES
-from dueline.store.files import Files
+from dueline.store.files import POSITION_NAME, Files
 from dueline.store.kernels import Int64s
 from dueline.store.record import HEADER_SIZE, NO_OFFSET
 from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
@@ -276,9 +276,8 @@ class _QueueFiles:
 
     def _listed(self, queue: Queue) -> list[tuple[int, Path, int]]:
         folder = self._snapshot.root / QUEUES / queue.topic / str(queue.queue_id)
-        names = [name for name in self._files.names(folder) if name.isdigit() and len(name) == 20]
         found = []
-        for name in names:
+        for name in self._files.names(folder, POSITION_NAME):
             path = folder / name
             try:
                 found.append((int(name) // UNIT_SIZE, path, path.stat().st_size))

@@ -15,14 +15,14 @@ import numpy as np
 
 from dueline.audit.findings import Findings
 from dueline.audit.groups import GroupWatch, controls_of
-from dueline.audit.walk import Batch, LogWalk, segment_bases
+from dueline.audit.walk import Batch, LogWalk
 from dueline.errors import CorruptRecord
 from dueline.store import checkpoint as checkpoints
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.control import Control
 from dueline.store.core import COMMIT_LOG, DELAY_LOG
-from dueline.store.files import Files
+from dueline.store.files import POSITION_NAME, Files
 from dueline.store.kernels import Int64s
 from dueline.store.maintenance import checkpoint_path, states_path
 from dueline.store.states import CANCELLED, DELIVERED, DROPPED, PENDING, States
@@ -151,7 +151,7 @@ def _number(meta: dict[str, Any], name: str) -> int:
 
 def _list_log(root: Path, name: str, files: Files) -> LogFolder:
     folder = root / name
-    bases = segment_bases(files.names(folder))
+    bases = [int(name) for name in files.names(folder, POSITION_NAME)]
     sizes = {}
     for base in bases:
         try:

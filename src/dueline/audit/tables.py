@@ -19,6 +19,7 @@ from dueline.audit.findings import Findings
 from dueline.errors import BrokerError, CorruptRecord
 from dueline.imports import IMPORTS_FILE, Imports
 from dueline.store.columns import ColumnFile
+from dueline.store.done_index import DONE_NAME
 from dueline.store.files import Files
 from dueline.wire.admin_bodies import GroupConfigs, TopicConfigs
 
@@ -51,7 +52,7 @@ class TableCheck:
             table = topics.topic_config_table
             self._topics = {name: config.read_queue_nums for name, config in table.items()}
         self._load(self._root / "config" / "subscriptionGroup.json", GroupConfigs.decode)
-        for name in self._files.names(self._root / "done"):
+        for name in self._files.names(self._root / "done", DONE_NAME):
             self._check_done(self._root / "done" / name)
         if self._data is None:
             return

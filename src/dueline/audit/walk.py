@@ -33,7 +33,7 @@ from dueline.store.record import (
 from dueline.store.record_columns import RecordColumns
 from dueline.store.restore import damaged
 
-__all__ = ["Batch", "Damaged", "LogWalk", "segment_bases"]
+__all__ = ["Batch", "Damaged", "LogWalk"]
 
 BLOCK_BYTES: Final = 16 << 20
 _LARGE_BYTES: Final = 8 << 20
@@ -171,13 +171,6 @@ class LogWalk:
             Damaged(start=one.start, end=one.end, reason=one.reason, is_tail=one.start >= self.end)
             for one in self.damage
         ]
-
-
-def segment_bases(names: list[str]) -> list[int]:
-    """The segments among a folder's names, in order."""
-    return sorted(
-        int(name) for name in names if len(name) == 20 and name.isascii() and name.isdigit()
-    )
 
 
 def _sound_records(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import logging.handlers
 import os
 import sys
 import threading
@@ -71,8 +70,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _prepare_folder(config: Config) -> None:
     """Make the data folder and write the broker's log into it."""
+    from dueline.server.log_file import LogFile  # loads Arrow as well
+    from dueline.store.files import Files
+
     try:
-        config.folder.mkdir(parents=True, exist_ok=True)
+        Files().make_folder(config.folder)
         handler = LogFile(config.folder / "broker.log", maxBytes=_LOG_SIZE_BYTES_MAX, backupCount=1)
     except OSError as error:
         raise Unavailable(
@@ -83,15 +85,12 @@ def _prepare_folder(config: Config) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(config.log_level.upper())
-
-
-class LogFile(logging.handlers.RotatingFileHandler):
-    """The broker's log. Lines that cannot be written, as on a full disk, are left out: whoever logs
-    has other things to do."""
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handleError(record)
+    if config.folder.stat().st_mode & 0o077:
+        logging.getLogger(__name__).warning(
+            "data folder %s: others on this machine may look into it, and it holds messages; "
+            "`chmod 700` makes it yours alone",
+            config.folder,
+        )
 
 
 class Terminal:

@@ -61,7 +61,7 @@ class Messaging:
             files,
             clock=self.clock,
             options=self.options.topics,
-            stored=engine.store.queues,
+            stored=engine.store,
         )
         self.group_table: Final = GroupTable(
             folder / "subscriptionGroup.json",

@@ -47,7 +47,8 @@ from dueline.errors import (
     Unavailable,
 )
 from dueline.messaging.pop_lane import Entry, Lane
-from dueline.store.files import File, Files, full_disk_is_unavailable
+from dueline.store.files import File, Files
+from dueline.store.shortage import full_disk_is_unavailable
 
 __all__ = ["Change", "LaneName", "PopLog", "advance", "finish", "hold", "lane_change"]
 

@@ -16,10 +16,10 @@ event loop calls it elsewhere. Any thread may call anything.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from dueline.admission import check_queue_id
 from dueline.clock import Clock
@@ -34,6 +34,7 @@ from dueline.messaging.names import (
     is_system_topic,
 )
 from dueline.store.files import Files
+from dueline.wire import fastjson
 from dueline.wire.admin_bodies import DataVersion, TopicConfig, TopicConfigs
 from dueline.wire.codes import Permission
 
@@ -52,6 +53,16 @@ class TopicOptions:
     queue_count: int = 4
 
 
+class StoredQueues(Protocol):
+    """What a store says of the queues that hold messages."""
+
+    def queues(self) -> Iterable[tuple[str, int]]:
+        """Every topic and queue id."""
+
+    def queue_ids(self, topic: str, /) -> Sequence[int]:
+        """Those of one topic."""
+
+
 class Topics:
     """The topics of one broker."""
 
@@ -62,12 +73,12 @@ class Topics:
         *,
         clock: Clock,
         options: TopicOptions | None = None,
-        stored: Callable[[], Iterable[tuple[str, int]]] = tuple,
+        stored: StoredQueues | None = None,
     ) -> None:
         """Read the file if there is one.
 
         Args:
-            stored: the topics and queue ids that hold messages.
+            stored: knows the queues that hold messages.
         """
         self.options: Final = options or TopicOptions()
         self._path = path
@@ -77,6 +88,8 @@ class Topics:
         self._lock = threading.Lock()
         self._save_lock = threading.Lock()
         self._table: dict[str, TopicConfig] = {}
+        self._texts: dict[str, tuple[TopicConfig, bytes]] = {}  # as they stand in the file
+        self._unsaved: dict[str, int] = {}  # by name: the table's version that the file lacks
         self._counter = 0
         self._saved_counter = 0
         self._changed_ms = clock.now_ms()
@@ -219,7 +232,7 @@ class Topics:
                     found=len(self._table) + 1,
                 )
             self._table[config.topic_name] = config
-            self._touch()
+            self._touch(config.topic_name)
         return config
 
     def delete(self, name: str) -> bool:
@@ -231,38 +244,59 @@ class Topics:
         with self._lock:
             if self._table.pop(name, None) is None:
                 return False
-            self._touch()
+            self._texts.pop(name, None)
+            self._touch(name)
             return True
 
     def save(self) -> None:
         """Write the file if anything changed since; returns when it is on disk."""
         with self._save_lock:
             configs = self.all()
-            if configs.data_version.counter == self._saved_counter:
+            counter = configs.data_version.counter
+            if counter == self._saved_counter:
                 return
             self._files.make_folder(self._path.parent)
-            self._files.replace(self._path, [configs.encode()])
-            self._saved_counter = configs.data_version.counter
+            self._files.replace(self._path, [self._encoded(configs)])
+            self._saved_counter = counter
+            with self._lock:
+                self._unsaved = {name: at for name, at in self._unsaved.items() if at > counter}
+
+    def _encoded(self, configs: TopicConfigs) -> bytes:
+        """The file; of thousands of topics only the new ones are put into words again."""
+        table = configs.topic_config_table
+        for name, config in table.items():
+            if name not in self._texts or self._texts[name][0] is not config:
+                key = fastjson.dumps(name)
+                self._texts[name] = config, key + b":" + fastjson.dumps(config.to_json())
+        entries = b",".join(self._texts[name][1] for name in table)
+        version = fastjson.dumps(configs.data_version.to_json())
+        return b'{"dataVersion":' + version + b',"topicConfigTable":{' + entries + b"}}"
 
     @property
     def is_saved(self) -> bool:
+        """Is everything on disk?"""
         return self._counter == self._saved_counter
 
-    def _touch(self) -> None:
+    def has_saved(self, name: str) -> bool:
+        """Is what is known of this topic on disk?"""
+        return name not in self._unsaved
+
+    def _touch(self, name: str) -> None:
         self._counter += 1
+        self._unsaved[name] = self._counter
         self._changed_ms = self._clock.now_ms()
 
     # Topics that came with their messages
 
     def _adopt(self, name: str) -> TopicConfig | None:
-        ids = [queue_id for topic, queue_id in self._stored() if topic == name]
+        ids = self._stored.queue_ids(name) if self._stored is not None else ()
         if not ids:
             return None
         return self._take_in(name, max(ids))
 
     def _adopt_all(self) -> None:
         last: dict[str, int] = {}
-        for topic, queue_id in self._stored():
+        for topic, queue_id in self._stored.queues() if self._stored is not None else ():
             last[topic] = max(queue_id, last.get(topic, 0))
         for topic, queue_id in last.items():
             config = self._table.get(topic)
@@ -275,7 +309,7 @@ class Topics:
         config = TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
         with self._lock:
             self._table.setdefault(name, config)
-            self._touch()
+            self._touch(name)
             return self._table[name]
 
 

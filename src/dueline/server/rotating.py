@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from dueline.store.files import Files
+
 __all__ = ["RotatingFile"]
 
 SIZE_BYTES_MAX_DEFAULT: Final = 10 << 20
@@ -24,5 +26,5 @@ class RotatingFile:
         with self._lock:
             if self.path.exists() and self.path.stat().st_size > self._size_bytes_max:
                 self.path.replace(self.path.with_name(self.path.name + ".1"))
-            with self.path.open("ab") as file:
+            with Files().open_to_append(self.path) as file:
                 file.write(line)

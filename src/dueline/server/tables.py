@@ -117,9 +117,8 @@ class Tables:
     def list_queues(self, request: ListQueues) -> QueueList:
         """A topic's queues with the offsets that became visible in a time range."""
         queues = []
-        for topic, queue_id in self._store.queues():
-            if topic != request.topic:
-                continue
+        topic = request.topic
+        for queue_id in self._store.queue_ids(topic):
             start, end = self._store.offset_range(topic, queue_id)
             if request.start_ms is not None:
                 start = max(start, self._store.search_offset(topic, queue_id, request.start_ms))

@@ -61,10 +61,10 @@ class Adopter:
                 # knows where such a queue begins; otherwise it takes them for messages.
                 core.commit.skip_first_segment()
             for name, first in firsts.items():
-                queue = core.queues.by_number(core.queues.number_of(*name))
-                if queue.end == 0:
-                    queue.begin(first)
-                found[name] = queue.end
+                number = core.queues.number_of(*name)
+                if core.queues.by_number(number).end == 0:
+                    core.queues.begin(number, first)
+                found[name] = core.queues.by_number(number).end
         checkpoint()
         return found
 
@@ -81,7 +81,7 @@ class Adopter:
                 store_ms = core.clock.now_ms()
                 core.open_gate(store_ms)
                 numbers = rows.queue_numbers(core)
-                offsets = core.next_offsets(numbers)
+                offsets = core.queues.next_offsets(numbers)
                 core.in_flight_ms = store_ms
             try:
                 stamp.restamp(

@@ -25,16 +25,10 @@ from typing import Final
 import numpy as np
 
 from dueline.clock import Clock
-from dueline.errors import (
-    BrokerError,
-    LimitExceeded,
-    StoreClosed,
-    StoreFailed,
-    Unavailable,
-)
+from dueline.errors import BrokerError, LimitExceeded, StoreClosed, StoreFailed
 from dueline.message import UniqueIds, pack_host
 from dueline.schedule import DelayLevels
-from dueline.store.consume_queue import ConsumeQueues
+from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.done_index import DoneIndex
 from dueline.store.files import Bytes, Files
 from dueline.store.gate import Gate, GateRows
@@ -73,13 +67,19 @@ class Core:
         self.clock = clock
         self.files = files
         self.room = Room(files, path, options.room)
+        self.lock = threading.RLock()
         self.store_host = pack_host(options.host, options.port)
         self.ids = UniqueIds(host=self.store_host, start_ms=clock.now_ms())
         self.commit = Log(files, path / COMMIT_LOG, options.commit_segment_size_bytes)
         self.delay = Log(files, path / DELAY_LOG, options.delay_segment_size_bytes)
         self.synced = Synced(files, path / "synced")
-        self.queues = ConsumeQueues(files, path / QUEUES, options.queue_file_units)
-        self.queues.repair = partial(units_from_log, self.commit)
+        self.queues = ConsumeQueues(
+            files,
+            path / QUEUES,
+            options.queue_file_units,
+            lock=self.lock,
+            repair=partial(units_from_log, self.commit),
+        )
         self.gate = Gate()
         self.timeline = Timeline(files, path / "timeline", States())
         self.commit_keys = KeyIndex(files, path / "index" / COMMIT_LOG)
@@ -99,10 +99,17 @@ class Core:
         self.delayed_size_max = smaller - _DELIVERY_ROOM_BYTES
         self.commit_lock = threading.Lock()
         self.delay_lock = threading.Lock()
-        self.lock = threading.RLock()
         self.on_visible: Callable[[list[tuple[str, int]]], None] | None = None
         self._failure: BaseException | None = None
         self._is_closed = False
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where files are that the logs cannot bring back by themselves, and their parents."""
+        index = self.path / "index"
+        names = (COMMIT_LOG, DELAY_LOG, QUEUES, "timeline", "done")
+        folders = (self.path / name for name in names)
+        return (self.path, *folders, index, index / COMMIT_LOG, index / DELAY_LOG)
 
     @property
     def is_sync(self) -> bool:
@@ -173,7 +180,6 @@ class Core:
             self.commit.close()
             self.delay.close()
             self.synced.close()
-            self.queues.close()
             self.timeline.close()
             self.commit_keys.close()
             self.delay_keys.close()
@@ -208,33 +214,6 @@ class Core:
         free_bytes = self.files.disk(self.path).free_bytes + self.commit.allocated_bytes
         return free_bytes // 2 if free_bytes > _DELIVERY_ROOM_BYTES_MIN else 0
 
-    def next_offsets(self, numbers: Int64s) -> Int64s:
-        """The queue offsets of new rows for these queues, which have disk space then.
-
-        Raises:
-            Unavailable, StoreClosed: as `reserve`.
-        """
-        try:
-            return self.queues.next_offsets(numbers)
-        except OSError as error:
-            self.fail(error)
-            self.check_open()
-            raise
-
-    def reserve_units(self, number: int, count: int) -> int:
-        """The offset of a queue's next row; there is disk space for `count` of them then.
-
-        Raises:
-            Unavailable, StoreClosed: as `reserve`.
-        """
-        queue = self.queues.by_number(number)
-        try:
-            queue.reserve(count)
-        except OSError as error:
-            self.fail(error)
-            self.check_open()
-        return queue.end
-
     def append(
         self,
         log: Log,
@@ -266,21 +245,12 @@ class Core:
             self.synced.note(COMMIT_SLOT if log is self.commit else DELAY_SLOT, log.end)
 
     def open_gate(self, until_ms: int) -> int:
-        """Index what is visible by `until_ms`; the caller holds `lock`. Returns how many rows.
-
-        Raises:
-            Unavailable: no disk space for the queues; what is due goes on waiting.
-        """
+        """Index what is visible by `until_ms`; the caller holds `lock`. Returns how many rows."""
         if self.in_flight_ms is not None:
             until_ms = min(until_ms, self.in_flight_ms)
         rows = self.gate.open(until_ms)
         if rows is not None:
-            try:
-                offsets = self.next_offsets(rows.queue)
-            except Unavailable:
-                self.gate.add(rows)
-                raise
-            self._index(rows, offsets)
+            self._index(rows)
             self.note_shown(int(rows.visible_ms[-1]))
         return 0 if rows is None else len(rows)
 
@@ -307,7 +277,8 @@ class Core:
         finally:
             self.in_flight_ms = None
 
-    def _index(self, rows: GateRows, offsets: Int64s) -> None:
+    def _index(self, rows: GateRows) -> None:
+        offsets = self.queues.next_offsets(rows.queue)
         with self.closing_on_failure():
             self.commit.scatter(
                 rows.position + QUEUE_OFFSET_AT, offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
@@ -325,7 +296,7 @@ class Core:
         if self.on_visible is None:
             return
         try:
-            self.on_visible([self.queues.names[number] for number in numbers])
+            self.on_visible([self.queues.by_number(number).name for number in numbers])
         except Exception:  # noqa: BLE001 - the listener's mistake; what it was told of is done
             _log.exception("whoever listens for visible messages failed")
 

@@ -9,7 +9,6 @@ now if that has passed.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dueline.errors import InvalidRequest, Unavailable
+from dueline.errors import InvalidRequest
 from dueline.message import QUEUE_ID_MAX
 from dueline.store import control, kernels, stamp
 from dueline.store.control import Control
@@ -135,8 +134,7 @@ class Deliverer:
                 hashes, owners = rows.key_hashes()
                 core.commit_keys.add(hashes, positions[owners], position_end=core.commit.end)
                 core.in_flight_ms = None
-                with contextlib.suppress(Unavailable):  # they are delivered; they wait at the gate
-                    core.open_gate(core.clock.now_ms())
+                core.open_gate(core.clock.now_ms())
         finally:
             core.in_flight_ms = None
         return int((now_ms - rows.due_ms).max(initial=0))

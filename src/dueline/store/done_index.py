@@ -18,6 +18,7 @@ holds the store's lock; `write` needs none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -30,12 +31,13 @@ from dueline.message import key_words
 from dueline.store.columns import ColumnFile, write_columns
 from dueline.store.files import Files
 
-__all__ = ["DoneIndex", "DoneMessage"]
+__all__ = ["DONE_NAME", "DoneIndex", "DoneMessage"]
 
 DoneMessage = tuple[str, str, str, int]
 """Topic, unique id, KEYS and state of a message."""
 
 _HASH_SIZE: Final = 8
+DONE_NAME: Final = re.compile("[0-9]{16}-[0-9]{20}")
 
 
 class DoneIndex:
@@ -50,7 +52,7 @@ class DoneIndex:
     def load(self) -> list[str]:
         """Open what is there; returns what is wrong with files that cannot be used."""
         faults = []
-        for name in self._files.names(self._folder):
+        for name in self._files.names(self._folder, DONE_NAME):
             try:
                 self._parts.append(ColumnFile(self._files, self._folder / name))
             except CorruptRecord as error:

@@ -12,6 +12,7 @@ store before any of them, lose what was not synced, or make the disk full
     Files.move              a name changes, not yet for good
     Files.remove, Files.remove_folder, Files.make_one_folder
     Files.sync_folder       names in a folder are there for good
+    Files.sync_disk         everything is there for good
 
 `create`, `replace` and `replace_sparse` write a temporary file, sync it and only then give it its
 name: nobody ever finds half of such a file, or one that is too short.
@@ -19,6 +20,8 @@ name: nobody ever finds half of such a file, or one that is too short.
 A full disk and a process without free descriptors are no broken disk: both become `Unavailable`. A
 write that finds no space first takes it from `Files.spend`, if a store keeps some back (see
 `dueline.store.room`); only `allocate` can be told not to.
+
+Only their owner may read the files and folders that are made here: they hold messages.
 
 Promises: when `replace` returns, the new content survives a power cut; at any moment before, a
 reader finds the old content or the new, never a mixture. A File is safe from several threads as
@@ -28,65 +31,40 @@ long as their writes do not overlap.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
+import logging
 import mmap
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dueline.errors import StoreLocked, Unavailable
+from dueline.store.shortage import Disk, Spend, full_disk_is_unavailable, with_room
 
-__all__ = ["Bytes", "Disk", "File", "Files", "FolderLock", "SharedLock", "Spend"]
+__all__ = ["Bytes", "File", "Files", "FolderLock", "SharedLock"]
 
 Bytes = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 TEMPORARY_SUFFIX: Final = ".tmp"
-_FULL_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
-_FILES_ERRNOS: Final = (errno.EMFILE, errno.ENFILE)
+POSITION_NAME: Final = re.compile("[0-9]{20}")
+"""Segments and queue files are named by the position of their first byte."""
 
-Spend = Callable[[], bool]
-"""Gives back disk space that was kept back; False: there is none left."""
+_FILE_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o700
 
-_Result = TypeVar("_Result")
+_log = logging.getLogger(__name__)
 
-
-@contextlib.contextmanager
-def full_disk_is_unavailable(path: Path) -> Iterator[None]:
-    """Turn the operating system's "no space left" into our error for it, and "too many files"."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL_ERRNOS:
-            raise Unavailable(
-                f"disk full: expected room for {path}, found none; free disk space, then try again",
-                path=str(path),
-            ) from error
-        if error.errno in _FILES_ERRNOS:
-            raise Unavailable(
-                f"too many open files: expected to open {path}, found no free descriptor "
-                f"({error.strerror}); close connections or raise the limit (ulimit -n), then try "
-                "again",
-                path=str(path),
-            ) from error
-        raise
-
-
-def _with_room(step: Callable[[], _Result], spend: Spend | None) -> _Result:
-    """Do what may need disk space, if need be with space that was kept back."""
-    while True:
-        try:
-            return step()
-        except OSError as error:
-            if error.errno not in _FULL_ERRNOS or spend is None or not spend():
-                raise
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # Linux has it
 
 
 def _in_a_row(chunks: Iterable[Bytes]) -> Iterator[tuple[int, Bytes]]:
@@ -95,6 +73,14 @@ def _in_a_row(chunks: Iterable[Bytes]) -> Iterator[tuple[int, Bytes]]:
     for chunk in chunks:
         yield at, chunk
         at += len(byte_view(chunk))
+
+
+def _entries(path: Path) -> list[os.DirEntry[str]]:
+    try:
+        with full_disk_is_unavailable(path), os.scandir(path) as entries:
+            return list(entries)
+    except FileNotFoundError:
+        return []
 
 
 def byte_view(data: Bytes) -> memoryview:
@@ -145,7 +131,7 @@ class File:
         """
         view = byte_view(data)
         while len(view):
-            written = _with_room(partial(os.pwrite, self._fd, view, position), self._spend)
+            written = with_room(partial(os.pwrite, self._fd, view, position), self._spend)
             position += written
             view = view[written:]
 
@@ -173,7 +159,7 @@ class File:
         reserve = partial(self.fallocate, start, end - start)
         try:
             with full_disk_is_unavailable(self.path):
-                _with_room(reserve, self._spend if may_spend else None)
+                with_room(reserve, self._spend if may_spend else None)
         except OSError as error:
             if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
                 raise
@@ -228,27 +214,11 @@ class File:
             self._map = self._array = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
-    """How full a disk is; what only its owner may use counts as neither used nor free."""
-
-    used_bytes: int
-    free_bytes: int
-
-    @property
-    def size_bytes(self) -> int:
-        return self.used_bytes + self.free_bytes
-
-    @property
-    def used_ratio(self) -> float:
-        return self.used_bytes / self.size_bytes if self.size_bytes else 0.0
-
-
 class FolderLock:
     """An exclusive lock on a store's folder, held until `release` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
         try:
             fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
         except OSError as error:
@@ -312,6 +282,11 @@ class Files:
     def open(self, path: Path, *, writable: bool = False) -> File:
         return File(path, writable=writable, spend=self.spend)
 
+    def open_to_append(self, path: Path) -> FileIO:
+        """A file for lines that people read, made if it is not there."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        return os.fdopen(os.open(path, flags, _FILE_MODE), "ab", buffering=0)
+
     def read(self, path: Path) -> bytes:
         with full_disk_is_unavailable(path), open(path, "rb") as file:
             return file.read()
@@ -357,7 +332,7 @@ class Files:
         """An empty file; what was there before is gone."""
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         with full_disk_is_unavailable(path):
-            os.close(_with_room(partial(os.open, path, flags, 0o644), self.spend))
+            os.close(with_room(partial(os.open, path, flags, _FILE_MODE), self.spend))
         return self.open(path, writable=True)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -381,13 +356,16 @@ class Files:
         if path.is_dir():
             return
         self.make_folder(path.parent)
-        with full_disk_is_unavailable(path):
-            with contextlib.suppress(FileExistsError):
-                self.make_one_folder(path)
-            self.sync_folder(path.parent)
+        self.make_unsynced_folder(path)
+        self.sync_folder(path.parent)
+
+    def make_unsynced_folder(self, path: Path) -> None:
+        """Create a folder in one that exists, if it is not there."""
+        with full_disk_is_unavailable(path), contextlib.suppress(FileExistsError):
+            self.make_one_folder(path)
 
     def make_one_folder(self, path: Path) -> None:
-        _with_room(partial(os.mkdir, path), self.spend)
+        with_room(partial(os.mkdir, path, _FOLDER_MODE), self.spend)
 
     def sync_folder(self, path: Path) -> None:
         with full_disk_is_unavailable(path):
@@ -397,23 +375,62 @@ class Files:
         finally:
             os.close(fd)
 
-    def names(self, path: Path) -> list[str]:
-        """The folder's entries in order, without temporaries; empty if there is no such folder."""
-        try:
-            with full_disk_is_unavailable(path):
-                entries = os.listdir(path)
-        except FileNotFoundError:
-            return []
-        return sorted(name for name in entries if not name.endswith(TEMPORARY_SUFFIX))
+    def sync_path(self, path: Path) -> None:
+        """Return when a file that somebody wrote, or the names in a folder, are on disk."""
+        if path.is_dir():
+            self.sync_folder(path)
+            return
+        with contextlib.closing(self.open(path)) as file:
+            file.sync()
 
-    def folders(self, path: Path) -> Iterator[Path]:
-        """`path` and all folders below it."""
-        for folder, _, _ in os.walk(path):
-            yield Path(folder)
+    def sync_disk(self, path: Path) -> None:
+        """Return when everything that was written to the disk under `path` is there."""
+        with full_disk_is_unavailable(path):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if _syncfs is None:
+                os.sync()
+            elif _syncfs(fd) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), str(path))
+        finally:
+            os.close(fd)
+
+    def names(
+        self, path: Path, expected: re.Pattern[str], *, are_folders: bool = False
+    ) -> list[str]:
+        """The files (or folders) in a folder whose whole name is as expected, in order; empty if
+        there is no such folder.
+
+        File managers, editors, network and other file systems leave files of their own anywhere:
+        such are said in the log, and otherwise left alone.
+        """
+        found, strays = [], []
+        for entry in _entries(path):
+            is_right = entry.is_dir() if are_folders else entry.is_file()
+            if entry.name.endswith(TEMPORARY_SUFFIX):
+                continue
+            if is_right and expected.fullmatch(entry.name):
+                found.append(entry.name)
+            else:
+                strays.append(entry.name)
+        if strays:
+            _log.warning(
+                "%s: ignored %s, which Dueline did not make", path, ", ".join(sorted(strays)[:5])
+            )
+        return sorted(found)
+
+    def all_names(self, path: Path) -> list[str]:
+        """Whatever is in a folder, for people to read."""
+        return sorted(entry.name for entry in _entries(path))
 
     def temporaries(self, path: Path) -> list[Path]:
         """What an interrupted `create` or `replace` has left in a folder."""
-        return [path / name for name in os.listdir(path) if name.endswith(TEMPORARY_SUFFIX)]
+        return [
+            path / entry.name
+            for entry in _entries(path)
+            if entry.name.endswith(TEMPORARY_SUFFIX) and entry.is_file()
+        ]
 
     def walk(self, path: Path) -> Iterator[Path]:
         """All files below `path`."""
@@ -423,6 +440,9 @@ class Files:
 
     def exists(self, path: Path) -> bool:
         return path.exists()
+
+    def size_bytes(self, path: Path) -> int:
+        return os.stat(path).st_size
 
     def disk_bytes(self, path: Path) -> int:
         """The disk space that a file takes, holes not counted."""

@@ -6,21 +6,26 @@ and a consumer that has stored its offset would skip a message. So where the log
 records go to the offset that they name themselves, and a *hole* stays where the damaged one was: a
 unit that points at the damaged bytes, as every queue has it whose record was damaged later.
 
-What the queue's file still has of them (after the death of a process: all) says so too. The offset
-in a record has no check, so one of them by itself is not believed: a flipped bit must not move its
-neighbours. `fit` takes the longest row of claims that agree with each other.
+The offset in a record has no check, so one of them by itself is not believed: a flipped bit must
+not move its neighbours. `fit` takes the longest row of claims that agree with each other. What is
+still readable of the damaged records themselves is believed only where it goes on behind the last
+sound one: whoever read them has stored the offset behind them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dueline.store.consume_queue import UNIT_DTYPE, ConsumeQueue, Units
+from dueline.errors import CorruptRecord, NotFound
+from dueline.message import SYS_COMMIT, SYS_TRANSACTION_MASK
+from dueline.store import record as records
+from dueline.store.consume_queue import UNIT_DTYPE, Units
+from dueline.store.consume_queues import rows_by_queue
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
 from dueline.store.kernels import Int64s
@@ -32,6 +37,19 @@ __all__ = ["Holes", "first_offset", "fit"]
 _SIZE_MAX: Final = (1 << 31) - 1
 
 
+class _Lost(NamedTuple):
+    """What a damaged record says of itself."""
+
+    position: int
+    size: int
+    store_ms: int
+    offset: int
+
+
+Lost = dict[int, dict[int, _Lost]]
+"""Damaged records by their queue's number and by offset."""
+
+
 class Holes:
     """Places the visible records of a damaged tail; used once, by recovery."""
 
@@ -39,6 +57,7 @@ class Holes:
         self._core = core
         self._starts = np.array([each.start for each in damage], dtype=np.int64)
         self._ends = np.array([each.end for each in damage], dtype=np.int64)
+        self._lost = _lost_units(core, damage)
         self._lost_count_max = int((self._ends - self._starts).sum()) // RECORD_SIZE_MIN
 
     def place(self, rows: GateRows, claims: Int64s, until_ms: int) -> GateRows:
@@ -49,45 +68,58 @@ class Holes:
         """
         order = np.argsort(rows.visible_ms, kind="stable")
         order = order[rows.visible_ms[order] <= until_ms]
+        own_rows = {number: order[own] for number, own in rows_by_queue(rows.queue[order])}
         placed = np.zeros(len(rows), dtype=np.bool_)
-        for number, queue in enumerate(self._core.queues):
-            own = order[rows.queue[order] == number]
-            written = queue.written_beyond(queue.end)
-            seen = _seen_at(queue.end, written, rows.position[own], claims[own])
-            offsets = fit(queue.end, seen, self._lost_count_max)
-            end = self._shown_end(queue.end, written, int(offsets[-1]) + 1 if len(own) else 0)
-            if end > queue.end + len(own):
-                self._append(number, rows.take(own), offsets, self._units(queue, written, end))
+        for number in sorted(own_rows.keys() | self._lost.keys()):
+            own = own_rows.get(number, order[:0])
+            first = self._core.queues.by_number(number).end
+            offsets = self._offsets(number, first, rows.take(own), claims[own])
+            end = self._shown_end(number, int(offsets[-1]) + 1 if len(own) else first)
+            if end > first + len(own):
+                self._append(number, rows.take(own), offsets, self._units(number, first, end))
                 placed[own] = True
         return rows.take(np.flatnonzero(~placed))
 
-    def _shown_end(self, first: int, written: Units, end: int) -> int:
-        """Where the queue ended when its process did: units of damaged records behind the last
-        sound one count too, since whoever read them has stored the offset behind them."""
-        end = max(end, first)
-        for position in written["position"][end - first :].tolist():
-            if not self._is_damaged(position):
-                break
+    def _offsets(self, number: int, first: int, rows: GateRows, claims: Int64s) -> Int64s:
+        """Offsets of a queue's sound rows, in order of visibility.
+
+        Damaged records may tell which offsets are theirs. That counts unless the sound ones agree
+        better without it: they may say the wrong queue as well.
+        """
+        plain = fit(first, claims, self._lost_count_max)
+        lost = [each for each in self._lost.get(number, {}).values() if each.offset >= first]
+        if not lost:
+            return plain
+        visible_ms = np.append(rows.visible_ms, [each.store_ms for each in lost])
+        order = np.lexsort((np.append(rows.position, [each.position for each in lost]), visible_ms))
+        together = np.append(claims, [each.offset for each in lost])
+        fitted = np.empty(len(order), dtype=np.int64)
+        fitted[order] = fit(first, together[order], self._lost_count_max)
+        sound = fitted[: len(claims)]
+        is_better = np.count_nonzero(sound == claims) >= np.count_nonzero(plain == claims)
+        return sound if is_better else plain
+
+    def _shown_end(self, number: int, end: int) -> int:
+        """Where a queue ended when its process did, with damaged records behind the last sound."""
+        while end in self._lost.get(number, {}):
             end += 1
         return end
 
-    def _is_damaged(self, position: int) -> bool:
-        return bool(((self._starts <= position) & (position < self._ends)).any())
-
-    def _units(self, queue: ConsumeQueue, written: Units, end: int) -> Units:
-        """Units of holes, from the queue's end up to `end`: as they were shown, if that is known;
-        otherwise they point at the first damaged bytes."""
-        units = np.zeros(end - queue.end, dtype=UNIT_DTYPE)
+    def _units(self, number: int, first: int, end: int) -> Units:
+        """Units of holes: each points at its damaged record, if that is known; otherwise at the
+        first damaged bytes."""
+        units = np.zeros(end - first, dtype=UNIT_DTYPE)
         units["position"] = self._starts[0]
         units["size"] = min(int(self._ends[0] - self._starts[0]), _SIZE_MAX)
-        for at, unit in enumerate(written[: len(units)]):
-            if self._is_damaged(int(unit["position"])):
-                units[at] = unit
+        for offset, record in self._lost.get(number, {}).items():
+            if first <= offset < end:
+                units["position"][offset - first] = record.position
+                units["size"][offset - first] = record.size
         return units
 
     def _append(self, number: int, rows: GateRows, offsets: Int64s, units: Units) -> None:
         core = self._core
-        at = offsets - core.reserve_units(number, len(units))
+        at = offsets - core.queues.by_number(number).end
         units["position"][at] = rows.position
         units["size"][at] = rows.size
         units["tags_code"][at] = rows.tags_code
@@ -95,16 +127,27 @@ class Holes:
             core.commit.scatter(
                 rows.position + QUEUE_OFFSET_AT, offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
             )
-            core.queues.by_number(number).append(units)
+            core.queues.append_to(number, units)
 
 
-def _seen_at(first: int, written: Units, positions: Int64s, claims: Int64s) -> Int64s:
-    """The offsets that rows claim; better, where the queue's file still has a unit for them."""
-    if not len(written):
-        return claims
-    order = np.argsort(written["position"], kind="stable")
-    at = order[np.searchsorted(written["position"][order], positions).clip(max=len(order) - 1)]
-    return np.where(written["position"][at] == positions, first + at, claims)
+def _lost_units(core: Core, damage: Sequence[Damage]) -> Lost:
+    """What damaged records say of their place, where that can still be read."""
+    lost: Lost = {}
+    for each in damage:
+        position = each.start
+        while position < each.end:
+            try:
+                view = core.commit.read(position, each.end - position)
+                record = records.decode_damaged(view, position=position)
+            except (CorruptRecord, NotFound):
+                break
+            kind = record.sys_flag & SYS_TRANSACTION_MASK
+            name = (record.topic.decode("ascii", "replace"), record.queue_id)
+            if kind in (0, SYS_COMMIT) and core.queues.get(*name) is not None:
+                found = _Lost(position, record.size_bytes, record.store_ms, record.queue_offset)
+                lost.setdefault(core.queues.number_of(*name), {})[found.offset] = found
+            position += record.size_bytes
+    return lost
 
 
 def fit(first: int, claims: Int64s, lost_count_max: int) -> Int64s:

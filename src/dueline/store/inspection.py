@@ -22,7 +22,7 @@ from typing import Final
 from dueline.errors import CorruptRecord, NotFound
 from dueline.store import record as records
 from dueline.store.core import COMMIT_LOG, DELAY_LOG
-from dueline.store.files import File, Files
+from dueline.store.files import POSITION_NAME, File, Files
 from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC, Record
 from dueline.store.scan import Walk
 
@@ -92,17 +92,13 @@ def find_logs(path: Path, files: Files | None = None) -> list[LogFiles]:
         return [LogFiles(name=path.name, segments=segments, root=path.parent if is_ours else None)]
     raise NotFound(
         f"{path}: expected a store ({COMMIT_LOG} or {DELAY_LOG} in it) or segments named by their "
-        f"position in 20 digits, found {', '.join(files.names(path)[:5]) or 'an empty folder'}",
+        f"position in 20 digits, found {', '.join(files.all_names(path)[:5]) or 'an empty folder'}",
         path=str(path),
     )
 
 
 def _segments(folder: Path, files: Files) -> list[tuple[int, Path]]:
-    return [
-        (int(name), folder / name)
-        for name in files.names(folder)
-        if name.isascii() and name.isdigit() and len(name) == 20
-    ]
+    return [(int(name), folder / name) for name in files.names(folder, POSITION_NAME)]
 
 
 def _base_of(path: Path, files: Files) -> int:

@@ -1,9 +1,10 @@
 """Finding records by key or unique id: hashes to log positions, in sorted runs.
 
 Each record of a log is entered under the 32-bit hash of its unique id and of every word of its
-KEYS. New entries collect in memory; sealed, they become a file sorted by hash (`columns.py`), and
-neighbouring files are merged. A lookup is a binary search per file. Hashes collide and old
-positions may be gone, so whoever looks up reads the record and compares the real key.
+KEYS. New entries collect in memory (`open_keys.py`); sealed, they become a file sorted by hash
+(`columns.py`), and neighbouring files are merged. A lookup is a binary search per file. Hashes
+collide and old positions may be gone, so whoever looks up reads the record and compares the real
+key.
 
 Derived data: whatever is missing or damaged is rebuilt from the log. The index covers log
 positions below `position_end`; entering those again is ignored. Not thread-safe: its owner holds
@@ -12,23 +13,24 @@ the store's lock.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from dueline.errors import CorruptRecord
 from dueline.store.columns import ColumnFile, write_columns
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
+from dueline.store.open_keys import Hashes, OpenKeys
 
-__all__ = ["KeyIndex"]
+__all__ = ["KEYS_NAME", "KeyIndex"]
+
+KEYS_NAME: Final = re.compile("[0-9]{20}-[0-9]{20}")
 
 _MERGE_FILE_COUNT: Final = 8
 _FILE_ENTRIES_MAX: Final = 1 << 22
-
-Hashes = npt.NDArray[np.uint32]
 
 
 class KeyIndex:
@@ -39,13 +41,16 @@ class KeyIndex:
         self._folder = folder
         files.make_folder(folder)
         self._runs: list[ColumnFile] = []
-        self._hashes: list[Hashes] = []
-        self._positions: list[Int64s] = []
-        self._aside: list[tuple[Hashes, Int64s]] = []
+        self._open = OpenKeys()
+        self._aside = OpenKeys()
         self._aside_range = (0, 0)
         self._open_start = 0
-        self.open_count = 0
         self.position_end = 0
+
+    @property
+    def open_count(self) -> int:
+        """How many entries are in memory only."""
+        return len(self._open)
 
     @property
     def names(self) -> list[str]:
@@ -78,55 +83,43 @@ class KeyIndex:
         if len(positions) and int(positions[0]) < self.position_end:
             fresh = positions >= self.position_end
             hashes, positions = hashes[fresh], positions[fresh]
-        if len(hashes):
-            self._hashes.append(hashes)
-            self._positions.append(positions)
-            self.open_count += len(hashes)
+        self._open.add(hashes, positions)
         self.position_end = max(self.position_end, position_end)
 
     def find(self, hash_value: int) -> list[int]:
         """Positions entered under a hash, the newest first."""
-        found: list[int] = []
+        found = self._open.find(hash_value) + self._aside.find(hash_value)
         for run in self._runs:
             column = run["hash"]
             start = int(np.searchsorted(column, np.uint32(hash_value), side="left"))
             stop = int(np.searchsorted(column, np.uint32(hash_value), side="right"))
             found.extend(run["position"][start:stop].tolist())
-        memory = [*self._aside, *zip(self._hashes, self._positions, strict=True)]
-        for hashes, positions in memory:
-            found.extend(positions[hashes == hash_value].tolist())
         return sorted(set(found), reverse=True)
 
     def begin_seal(self) -> None:
         """Set what is in memory aside (lookups still see it)."""
-        assert not self._aside, "one seal at a time"
-        self._aside = list(zip(self._hashes, self._positions, strict=True))
+        assert not len(self._aside), "one seal at a time"
+        self._aside, self._open = self._open, OpenKeys()
         self._aside_range = (self._open_start, self.position_end)
-        self._hashes, self._positions, self.open_count = [], [], 0
         self._open_start = self.position_end
 
     def write_sealed(self) -> ColumnFile | None:
         """Write what was set aside; needs no lock."""
-        if not self._aside:
+        if not len(self._aside):
             return None
-        hashes = np.concatenate([part[0] for part in self._aside])
-        positions = np.concatenate([part[1] for part in self._aside])
-        order = np.argsort(hashes, kind="stable")
-        return self._write(hashes[order], positions[order], *self._aside_range)
+        return self._write(*self._aside.sorted(), *self._aside_range)
 
     def end_seal(self, run: ColumnFile | None) -> None:
         """Let the written file take the place of what was set aside."""
         if run is not None:
             self._runs.append(run)
-        self._aside = []
+        self._aside = OpenKeys()
 
     def abort_seal(self) -> None:
         """What was set aside could not be written: it is in memory as before."""
-        self._hashes[:0] = [hashes for hashes, _ in self._aside]
-        self._positions[:0] = [positions for _, positions in self._aside]
-        self.open_count += sum(len(hashes) for hashes, _ in self._aside)
+        self._aside.take_over(self._open)
+        self._open, self._aside = self._aside, OpenKeys()
         self._open_start = self._aside_range[0]
-        self._aside = []
 
     def merge_candidates(self) -> list[ColumnFile]:
         """The newest files, if there are many of them and they are small; else none."""

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from dueline.errors import LimitExceeded, NotFound
 from dueline.store import kernels
-from dueline.store.files import Bytes, File, Files, byte_view
+from dueline.store.files import POSITION_NAME, Bytes, File, Files, byte_view
 from dueline.store.record import BLANK_MAGIC
 
 __all__ = ["BLANK_SIZE", "Log", "LogReader", "segment_name"]
@@ -139,7 +139,7 @@ class Log(LogReader):
     def __init__(self, files: Files, folder: Path, segment_size_bytes: int) -> None:
         super().__init__(files, folder, segment_size_bytes)
         files.make_folder(folder)
-        self.bases = sorted(int(name) for name in files.names(folder) if name.isdigit())
+        self.bases = [int(name) for name in files.names(folder, POSITION_NAME)]
         self.start = self.bases[0] if self.bases else 0
         self.end = self.start
         self._unsynced: dict[int, File] = {}

@@ -35,12 +35,14 @@ from dueline.store.core import COMMIT_LOG, DELAY_LOG, Core
 from dueline.store.cut import Cut
 from dueline.store.done_index import DoneMessage
 from dueline.store.files import Bytes
+from dueline.store.key_index import KEYS_NAME
 from dueline.store.log import BLANK_SIZE
 from dueline.store.record import BLANK_MAGIC, GAP_MAGIC
 from dueline.store.record_columns import RecordColumns
 from dueline.store.run import Units
 from dueline.store.scan import scan
 from dueline.store.states import CANCELLED, DROPPED, States
+from dueline.store.timeline import RUN_NAME
 
 __all__ = ["Maintainer", "Retained", "checkpoint_path", "states_path"]
 
@@ -81,7 +83,8 @@ class Maintainer:
         """Is enough in memory that a checkpoint should be made?"""
         core = self._core
         limit = core.options.open_units_max
-        return len(core.timeline.open) >= limit or core.commit_keys.open_count >= 4 * limit
+        in_memory = max(core.commit_keys.open_count, core.queues.open_count)
+        return len(core.timeline.open) >= limit or in_memory >= 4 * limit
 
     def checkpoint(self) -> None:
         """Make everything derived durable and remember from where recovery has to read.
@@ -112,13 +115,14 @@ class Maintainer:
                 core.delay_keys.begin_seal()
                 core.timeline.states.trim(self._trim_limit())
                 states = core.timeline.states.copy()
+                units = core.queues.begin_flush()
                 draft = self._draft()
             if not core.is_sync:
                 core.commit.sync()
                 core.delay.sync()
             core.commit.sync_patches()
-            core.queues.sync()
         try:
+            core.queues.flush(units)
             path = core.timeline.write_sealed(sealed, states)
             commit_keys = core.commit_keys.write_sealed()
             delay_keys = core.delay_keys.write_sealed()
@@ -160,8 +164,6 @@ class Maintainer:
             waiting=core.gate.positions_until(core.index_ms),
             accepted_ms=core.accepted_ms,
             next_seq=core.next_seq,
-            queues=core.queues.ranges(),
-            queue_checks=core.queues.checks(),
             delay_queues=dict(core.delay_queues),
             segments={str(base): list(seqs) for base, seqs in core.segments.items()},
             levels=[[position, levels] for position, levels in core.levels_history],
@@ -169,6 +171,7 @@ class Maintainer:
 
     def _save(self, draft: Checkpoint, states: States) -> None:
         core = self._core
+        draft = replace(draft, queues=core.queues.ranges(), queue_checks=core.queues.checks())
         with core.lock:
             final = replace(
                 draft,
@@ -204,14 +207,14 @@ class Maintainer:
         core = self._core
         index = core.path / "index"
         folders = (
-            (core.path / "timeline", self._last.runs),
-            (index / COMMIT_LOG, self._last.commit_keys),
-            (index / DELAY_LOG, self._last.delay_keys),
+            (core.path / "timeline", RUN_NAME, self._last.runs),
+            (index / COMMIT_LOG, KEYS_NAME, self._last.commit_keys),
+            (index / DELAY_LOG, KEYS_NAME, self._last.delay_keys),
         )
         return [
             folder / name
-            for folder, named in folders
-            for name in core.files.names(folder)
+            for folder, expected, named in folders
+            for name in core.files.names(folder, expected)
             if name not in named
         ]
 
@@ -324,9 +327,8 @@ class Maintainer:
             return 0
         with core.commit_lock, core.lock:
             dropped = core.commit.drop_before(keep_from)
-            for queue in core.queues:
-                queue.trim(core.commit.start)
             self._unused += core.commit_keys.drop_before(core.commit.start)
+        core.queues.trim(core.commit.start)
         return len(dropped)
 
     def _deletes_early(self, base: int) -> bool:

@@ -52,6 +52,7 @@ __all__ = [
     "RECORD_SIZE_MIN",
     "Record",
     "decode",
+    "decode_damaged",
     "fold",
     "is_sound",
     "reference",
@@ -219,6 +220,32 @@ def decode(
     Raises:
         CorruptRecord: anything that does not add up.
     """
+    where = -1 if position is None else position
+    record, crc = _decode_unchecked(data, position=position, path=path)
+    if crc != body_crc(record.body):
+        raise _corrupt(
+            path, where, f"body CRC: expected {crc:#x}, found {body_crc(record.body):#x}"
+        )
+    if not record.mark & MARK_PRESENT:
+        if record.mark > MARK_NUMBER_MASK and not is_foreign:
+            raise _corrupt(path, where, f"expected our mark or a position, found {record.mark:#x}")
+    elif _check_of(record, crc) != record.mark & MARK_CHECK_MASK:
+        raise _corrupt(path, where, "check over header, topic and properties does not match")
+    return record
+
+
+def decode_damaged(data: bytes | memoryview, *, position: int) -> Record:
+    """What is left of a record that fails its checks.
+
+    Raises:
+        CorruptRecord: not even its fields add up.
+    """
+    return _decode_unchecked(data, position=position, path="")[0]
+
+
+def _decode_unchecked(
+    data: bytes | memoryview, *, position: int | None, path: str
+) -> tuple[Record, int]:
     view = memoryview(data)
     where = -1 if position is None else position
     if len(view) < RECORD_SIZE_MIN:
@@ -231,16 +258,7 @@ def decode(
     record, crc = _decode_fields(view[:size], size, magic, path, where)
     if position is not None and record.position != position:
         raise _corrupt(path, where, f"expected its position here, found {record.position}")
-    if crc != body_crc(record.body):
-        raise _corrupt(
-            path, where, f"body CRC: expected {crc:#x}, found {body_crc(record.body):#x}"
-        )
-    if not record.mark & MARK_PRESENT:
-        if record.mark > MARK_NUMBER_MASK and not is_foreign:
-            raise _corrupt(path, where, f"expected our mark or a position, found {record.mark:#x}")
-    elif _check_of(record, crc) != record.mark & MARK_CHECK_MASK:
-        raise _corrupt(path, where, "check over header, topic and properties does not match")
-    return record
+    return record, crc
 
 
 def is_sound(view: memoryview, position: int) -> bool:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ from dueline.store import checkpoint as checkpoints
 from dueline.store import properties
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
+from dueline.store.consume_queues import rows_by_queue
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
 from dueline.store.holes import Holes, first_offset
@@ -50,6 +52,8 @@ from dueline.store.tail import cut_tail, missing_segments
 __all__ = ["Report", "recover"]
 
 _log = logging.getLogger(__name__)
+
+_OFFSET_LIKELY_MAX: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +120,12 @@ class _Recovery:
     def _keep_names(self) -> None:
         """Make the names of all files durable, and remove temporary ones.
 
-        Whoever made a file syncs its folder, but may have been killed just before.
+        Whoever made a file syncs its folder, but may have been killed just before. The folders of
+        queues are not looked into: a checkpoint names none of their files before it has synced it.
         """
         core = self._core
         core.files.sync_folder(core.path.parent)
-        for folder in core.files.folders(core.path):
+        for folder in core.folders:
             for path in core.files.temporaries(folder):
                 core.files.remove(path)
             core.files.sync_folder(folder)
@@ -378,7 +383,8 @@ class _Recovery:
         if not start.queues:
             index_ms = max(index_ms, self._index_ms)
             self._find_last_ends()
-        floor_ms = max(int(ordinary.max(initial=0)), self._shown_ms(rows), index_ms)
+        shown_ms = self._shown_ms(rows, claims, is_whole=bool(start.queues) and not damage)
+        floor_ms = max(int(ordinary.max(initial=0)), shown_ms, index_ms)
         core.clock.raise_floor(floor_ms)
         if not start.queues:
             self._find_first_offsets(rows, claims, floor_ms, is_damaged=bool(damage))
@@ -386,30 +392,24 @@ class _Recovery:
             rows = Holes(core, damage).place(rows, claims, floor_ms)
         core.gate.add(rows)
         core.open_gate(floor_ms)
-        for queue in core.queues:
-            queue.clear_beyond()
-            if core.commit.start != start.commit_start:
-                queue.trim(core.commit.start)
+        if core.commit.start != start.commit_start:
+            core.queues.trim(core.commit.start, after_crash=True)
 
-    def _shown_ms(self, rows: GateRows) -> int:
-        """The latest store time among records that stand in a queue's file beyond the checkpoint:
-        a consumer may have seen them, so they must stay where they are.
+    def _shown_ms(self, rows: GateRows, claims: Int64s, *, is_whole: bool) -> int:
+        """The latest store time among records that were given a queue offset: a consumer may have
+        seen them, so they must stay where they are.
 
-        A unit counts only if it points to one of `rows` (in log order), of its size and queue:
-        others are torn, or damaged.
+        The field has no check. An offset counts only if its queue can have come so far,
+        as all its records tell if it is whole.
         """
-        core = self._core
-        latest = 0
-        for number, queue in enumerate(core.queues):
-            units = queue.written_beyond(queue.end)
-            if not len(units) or not len(rows):
-                continue
-            at = np.searchsorted(rows.position, units["position"].astype(np.int64))
-            at = np.minimum(at, len(rows) - 1)
-            real = rows.position[at] == units["position"]
-            real &= (rows.size[at] == units["size"]) & (rows.queue[at] == number)
-            latest = max(latest, int(rows.visible_ms[at[real]].max(initial=0)))
-        return latest
+        if not len(rows):
+            return 0
+        ends = np.array([queue.end for queue in self._core.queues], dtype=np.int64)
+        counts = np.bincount(rows.queue, minlength=len(ends))
+        if not is_whole:
+            counts += _OFFSET_LIKELY_MAX
+        shown = (claims >= ends[rows.queue]) & (claims < (ends + counts)[rows.queue])
+        return int(rows.visible_ms[shown].max(initial=0))
 
     def _find_last_ends(self) -> None:
         """Without a checkpoint, a queue ends where it did when the states were saved. Of a queue
@@ -417,7 +417,7 @@ class _Recovery:
         queues = self._core.queues
         for topic, ranges in self._queue_ranges.items():
             for queue_id, (_, end) in ranges.items():
-                queues.by_number(queues.number_of(topic, int(queue_id))).begin(end)
+                queues.begin(queues.number_of(topic, int(queue_id)), end)
 
     def _find_first_offsets(
         self, rows: GateRows, claims: Int64s, floor_ms: int, *, is_damaged: bool
@@ -426,11 +426,11 @@ class _Recovery:
         was deleted."""
         order = np.argsort(rows.visible_ms, kind="stable")
         order = order[rows.visible_ms[order] <= floor_ms]
-        for number in np.unique(rows.queue[order]).tolist():
-            own = claims[order][rows.queue[order] == number]
-            first = first_offset(own, is_damaged=is_damaged)
+        claimed = claims[order]
+        for number, own in rows_by_queue(rows.queue[order]):
+            first = first_offset(claimed[own], is_damaged=is_damaged)
             if first is not None:
-                self._core.queues.by_number(number).begin(first)
+                self._core.queues.begin(number, first)
 
     def _note_levels(self) -> None:
         core = self._core

@@ -33,7 +33,7 @@ from dueline.errors import CorruptRecord, NotFound
 from dueline.message import LEVEL_TOPIC, decode_properties, string_hash
 from dueline.schedule import DelayLevels
 from dueline.store.consume_queue import UNIT_DTYPE, UNIT_SIZE
-from dueline.store.files import Files
+from dueline.store.files import POSITION_NAME, Files
 from dueline.store.log import LogReader
 from dueline.store.reading import has_key, read_record
 from dueline.store.record import Record
@@ -41,6 +41,8 @@ from dueline.store.scan import Scan, scan
 
 __all__ = [
     "ENTRY_DTYPE",
+    "QUEUE_NAME",
+    "TOPIC_NAME",
     "IndexFile",
     "PendingDelayed",
     "RocketmqStore",
@@ -49,6 +51,10 @@ __all__ = [
     "level_due_ms",
     "parse_lenient",
 ]
+
+TOPIC_NAME: Final = re.compile("[%|a-zA-Z0-9_-]+")
+QUEUE_NAME: Final = re.compile("[0-9]{1,5}")
+INDEX_NAME: Final = re.compile("[0-9]+")
 
 HEADER_DTYPE: Final = np.dtype(
     [
@@ -91,7 +97,7 @@ class RocketmqStore:
         self._path = path
         self._files = files or Files()
         folder = commit_log or path / "commitlog"
-        self.bases = [int(name) for name in self._files.names(folder) if name.isdigit()]
+        self.bases = [int(name) for name in self._files.names(folder, POSITION_NAME)]
         if not self.bases:
             raise NotFound(f"{folder}: expected segments of a commit log, found none")
         first = self._files.open(folder / f"{self.bases[0]:020d}")
@@ -108,9 +114,11 @@ class RocketmqStore:
         """Every topic and queue id."""
         folder = self._path / "consumequeue"
         return [
-            (topic, int(queue_id))
-            for topic in self._files.names(folder)
-            for queue_id in sorted(self._files.names(folder / topic), key=int)
+            (topic, queue_id)
+            for topic in self._files.names(folder, TOPIC_NAME, are_folders=True)
+            for queue_id in sorted(
+                map(int, self._files.names(folder / topic, QUEUE_NAME, are_folders=True))
+            )
         ]
 
     def units(self, topic: str, queue_id: int) -> tuple[int, npt.NDArray[Any]]:
@@ -120,7 +128,7 @@ class RocketmqStore:
         position 0; these are left out.
         """
         folder = self._path / "consumequeue" / topic / str(queue_id)
-        names = self._files.names(folder)
+        names = self._files.names(folder, POSITION_NAME)
         if not names:
             return 0, np.empty(0, dtype=UNIT_DTYPE)
         data = b"".join(self._files.read(folder / name) for name in names)
@@ -138,7 +146,7 @@ class RocketmqStore:
         folder = self._path / "index"
         return [
             IndexFile.decode(self._files.read(folder / name), path=str(folder / name))
-            for name in self._files.names(folder)
+            for name in self._files.names(folder, INDEX_NAME)
         ]
 
     def find(self, topic: str, key: str) -> list[Record]:

@@ -59,14 +59,10 @@ def queue_rows(core: Core, drafts: Sequence[Draft]) -> QueueRows:
 
 
 def take_offsets(core: Core, rows: QueueRows, count: int) -> list[int]:
-    """The queue offset of each message, 0 where it has none; the queues have disk space then.
-
-    Raises:
-        Unavailable, StoreClosed: as `Core.reserve`.
-    """
+    """The queue offset of each message, 0 where it has none."""
     offsets = [0] * count
     for number, of_queue in rows.items():
-        first = core.reserve_units(number, len(of_queue))
+        first = core.queues.by_number(number).end
         for offset, row in enumerate(of_queue, first):
             offsets[row] = offset
     return offsets
@@ -82,7 +78,7 @@ def index(
     """Let the consume queues point to records that are durable, and tell who waits for them."""
     for number, of_queue in rows.items():
         units = [(positions[row], sizes[row], drafts[row].tags_code) for row in of_queue]
-        core.queues.by_number(number).append(np.array(units, dtype=UNIT_DTYPE))
+        core.queues.append_to(number, np.array(units, dtype=UNIT_DTYPE))
     core.commit_keys.add(*key_rows(drafts, positions), position_end=core.commit.end)
     core.notify(list(rows))
 

@@ -30,12 +30,12 @@ from dueline.message import SYS_COMMIT, Message, decode_properties
 from dueline.store import recovery
 from dueline.store.adoption import Adopter, waiting_rows
 from dueline.store.bulk import Bulk
-from dueline.store.consume_queue import UNIT_SIZE
-from dueline.store.core import COMMIT_LOG, DELAY_LOG, QUEUES, Core
+from dueline.store.core import DELAY_LOG, Core
 from dueline.store.corner import CORNER_START, Corner, Key
 from dueline.store.cut import Cut
 from dueline.store.delivery import Deliverer, DeliverResult
-from dueline.store.files import TEMPORARY_SUFFIX, Files
+from dueline.store.file_sizes import check_sizes
+from dueline.store.files import Files
 from dueline.store.kernels import Int64s
 from dueline.store.log import LogReader
 from dueline.store.maintenance import Maintainer, Retained
@@ -92,7 +92,7 @@ class Store:
         try:
             core = Core(root, options, clock=clock or Clock(), files=files)
             core.room.open()
-            _check_segments(core)
+            check_sizes(core)
             report, start = recovery.recover(core)
             store = cls(core, lock, report)
             store._maintainer.adopt(start)
@@ -247,7 +247,11 @@ class Store:
 
     def queues(self) -> list[tuple[str, int]]:
         """Every topic and queue id that holds messages."""
-        return list(self._core.queues.names)
+        return self._core.queues.names()
+
+    def queue_ids(self, topic: str) -> list[int]:
+        """The queue ids of a topic that hold messages."""
+        return self._core.queues.ids(topic)
 
     # Delivering
 
@@ -475,25 +479,3 @@ def half_to_message(record: Record) -> Message:
 def delay_log_reader(path: Path, segment_size_bytes: int) -> LogReader:
     """A reader of a store's delay log for another process on the same machine."""
     return LogReader(Files(), path / DELAY_LOG, segment_size_bytes)
-
-
-def _check_segments(core: Core) -> None:
-    """Files of another length than configured cannot be read by this configuration."""
-    for log, name in ((core.commit, COMMIT_LOG), (core.delay, DELAY_LOG)):
-        for base in log.bases:
-            size = log.segment(base).size_bytes
-            if size != log.segment_size_bytes:
-                raise InvalidRequest(
-                    f"{name} segment {base}: expected {log.segment_size_bytes} bytes as "
-                    f"configured, found {size}; open the store with the size it was made with",
-                    path=str(log.path_of(base)),
-                )
-    expected = core.options.queue_file_units * UNIT_SIZE
-    for path in core.files.walk(core.path / QUEUES):
-        size = path.stat().st_size
-        if size not in (0, expected) and not path.name.endswith(TEMPORARY_SUFFIX):
-            raise InvalidRequest(
-                f"queue file {path}: expected {expected} bytes as configured "
-                f"(queue_file_units), found {size}; open the store with the size it was made with",
-                path=str(path),
-            )

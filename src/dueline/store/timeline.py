@@ -15,6 +15,7 @@ mapped pages that the system may take back. Not thread-safe: its owner holds the
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ __all__ = ["Timeline", "Window"]
 OPEN_UNITS_MAX_DEFAULT: Final = 1 << 18
 RUN_UNITS_MAX: Final = 1 << 21
 MERGE_RUN_COUNT: Final = 8
+RUN_NAME: Final = re.compile("[0-9]{16}-[0-9]{16}(-m)?")
 _UNLIMITED: Final = 1 << 62
 
 

@@ -26,9 +26,9 @@ import pyarrow as pa
 from dueline.errors import CorruptRecord, InvalidRequest, NotFound, StoreLocked
 from dueline.store.consume_queue import UNIT_DTYPE, UNIT_SIZE
 from dueline.store.core import DELAY_LOG
-from dueline.store.files import File, Files
+from dueline.store.files import POSITION_NAME, File, Files
 from dueline.store.kernels import Int32s, Int64s
-from dueline.store.rocketmq import RocketmqStore
+from dueline.store.rocketmq import QUEUE_NAME, TOPIC_NAME, RocketmqStore
 from dueline.store.scan import Damage, scan
 
 __all__ = ["Batch", "Mark", "Source", "TimerProgress", "Units"]
@@ -90,10 +90,10 @@ class Source:
                 "`dueline serve --data` runs on it as it is",
                 path=str(path),
             )
-        if not any(name.isdigit() for name in self._files.names(log)):
+        if not self._files.names(log, POSITION_NAME):
             raise NotFound(
                 f"{path}: expected a store of RocketMQ with segments in {log}, found "
-                f"{', '.join(self._files.names(path)[:8]) or 'nothing'}; name the broker's "
+                f"{', '.join(self._files.all_names(path)[:8]) or 'nothing'}; name the broker's "
                 "storePathRootDir (~/store by default), and --commitlog if its log is elsewhere",
                 path=str(path),
             )
@@ -109,7 +109,7 @@ class Source:
         self._queues: dict[tuple[str, int], Units] = {}
         self.damage: list[Damage] = []
         self.was_killed: Final = self._files.exists(path / "abort")
-        self.has_queues: Final = bool(self._files.names(path / "consumequeue"))
+        self.has_queues: Final = bool(self._topics())
 
     def close(self) -> None:
         for units in self._queues.values():
@@ -199,12 +199,16 @@ class Source:
 
     def _queue_folders(self) -> Iterator[Path]:
         root = self.path / "consumequeue"
-        for topic in self._files.names(root):
-            for queue_id in self._files.names(root / topic):
+        for topic in self._topics():
+            for queue_id in self._files.names(root / topic, QUEUE_NAME, are_folders=True):
                 yield root / topic / queue_id
 
+    def _topics(self) -> list[str]:
+        return self._files.names(self.path / "consumequeue", TOPIC_NAME, are_folders=True)
+
     def has_queue(self, topic: str) -> bool:
-        return bool(self._files.names(self.path / "consumequeue" / topic))
+        folder = self.path / "consumequeue" / topic
+        return bool(self._files.names(folder, QUEUE_NAME, are_folders=True))
 
     # Configuration
 
@@ -249,7 +253,7 @@ class Units:
         self._files = files
         self._folder = folder
         self._bases = np.array(
-            [int(name) // UNIT_SIZE for name in files.names(folder) if name.isdigit()],
+            [int(name) // UNIT_SIZE for name in files.names(folder, POSITION_NAME)],
             dtype=np.int64,
         )
         self._open: dict[int, File] = {}

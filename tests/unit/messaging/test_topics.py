@@ -14,6 +14,19 @@ from dueline.store import Files
 from dueline.wire.admin_bodies import TopicConfig
 
 
+class Stored:
+    """Queues that hold messages."""
+
+    def __init__(self, names: list[tuple[str, int]]) -> None:
+        self._names = names
+
+    def queues(self) -> list[tuple[str, int]]:
+        return self._names
+
+    def queue_ids(self, topic: str) -> list[int]:
+        return [queue_id for name, queue_id in self._names if name == topic]
+
+
 def make(
     folder: Path, *, auto_create: bool = True, stored: list[tuple[str, int]] | None = None
 ) -> Topics:
@@ -22,7 +35,7 @@ def make(
         Files(),
         clock=Clock(lambda: 1_000),
         options=TopicOptions(auto_create=auto_create),
-        stored=lambda: stored or [],
+        stored=Stored(stored if stored is not None else []),
     )
 
 
@@ -108,3 +121,30 @@ def test_damaged_file_is_refused_with_its_path(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidRequest, match=r"topics\.json"):
         make(tmp_path)
+
+
+def test_file_is_what_the_whole_table_encodes_to(tmp_path: Path) -> None:
+    topics = make(tmp_path)
+    path = tmp_path / "config" / "topics.json"
+    for number in range(3):
+        topics.ensure(f"t{number}", queue_count=number + 1)
+        topics.save()
+        assert path.read_bytes() == topics.all().encode()
+    topics.put(TopicConfig(topic_name="t1", read_queue_nums=7, write_queue_nums=7))
+    topics.delete("t2")
+    topics.save()
+
+    assert path.read_bytes() == topics.all().encode()
+    assert make(tmp_path).find("t1").read_queue_nums == 7
+
+
+def test_only_the_new_topic_is_waited_for(tmp_path: Path) -> None:
+    topics = make(tmp_path)
+    topics.ensure("old", queue_count=1)
+    topics.save()
+    topics.ensure("new", queue_count=1)
+
+    assert topics.has_saved("old")
+    assert not topics.has_saved("new")
+    topics.save()
+    assert topics.has_saved("new")

@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dueline.store.consume_queue import UNIT_DTYPE, ConsumeQueue, ConsumeQueues, Units
+from dueline.errors import Unavailable
+from dueline.store.consume_queue import UNIT_DTYPE, ConsumeQueue, Units
+from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
+from dueline.testing import FaultyFiles
 
 
 def units_of(*positions: int) -> Units:
@@ -21,8 +24,20 @@ def units_of(*positions: int) -> Units:
 
 
 @pytest.fixture
-def queue(tmp_path: Path) -> ConsumeQueue:
-    return ConsumeQueue(Files(), tmp_path / "t" / "0", 4)
+def queues(tmp_path: Path) -> ConsumeQueues:
+    return ConsumeQueues(Files(), tmp_path, 4)
+
+
+@pytest.fixture
+def queue(queues: ConsumeQueues) -> ConsumeQueue:
+    return queues.by_number(queues.number_of("t", 0))
+
+
+def add(queues: ConsumeQueues, *positions: int, is_flushed: bool = True) -> None:
+    """Put units into queue 0 of topic t, and into its files."""
+    queues.append_to(queues.number_of("t", 0), units_of(*positions))
+    if is_flushed:
+        queues.flush(queues.begin_flush())
 
 
 def read_all(queue: ConsumeQueue) -> list[int]:
@@ -35,8 +50,8 @@ def read_all(queue: ConsumeQueue) -> list[int]:
     return found
 
 
-def test_units_have_rocketmqs_bytes(queue: ConsumeQueue, tmp_path: Path) -> None:
-    queue.append(units_of(258))
+def test_units_have_rocketmqs_bytes(queues: ConsumeQueues, tmp_path: Path) -> None:
+    add(queues, 258)
 
     data = (tmp_path / "t" / "0" / ("0" * 20)).read_bytes()
     assert len(data) == 80
@@ -44,68 +59,145 @@ def test_units_have_rocketmqs_bytes(queue: ConsumeQueue, tmp_path: Path) -> None
     assert not any(data[20:])
 
 
-def test_units_roll_over_into_the_next_file(queue: ConsumeQueue, tmp_path: Path) -> None:
-    assert queue.append(units_of(*range(0, 600, 100))) == 0
-    assert queue.append(units_of(*range(600, 1000, 100))) == 6
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_units_roll_over_into_the_next_file(
+    queues: ConsumeQueues, queue: ConsumeQueue, tmp_path: Path, is_flushed: bool
+) -> None:
+    add(queues, *range(0, 600, 100), is_flushed=is_flushed)
+    add(queues, *range(600, 1000, 100))
 
-    assert queue.end == 10
+    assert queue.end == queue.flushed_end == 10
     assert read_all(queue) == list(range(0, 1000, 100))
     names = sorted(path.name for path in (tmp_path / "t" / "0").iterdir())
     assert names == [f"{base * 20:020d}" for base in (0, 4, 8)]
 
 
-def test_read_stops_at_file_and_queue_end(queue: ConsumeQueue) -> None:
-    queue.append(units_of(0, 1, 2, 3, 4, 5))
+def test_read_stops_at_file_and_queue_end(queues: ConsumeQueues, queue: ConsumeQueue) -> None:
+    add(queues, 0, 1, 2, 3, 4, 5)
+    add(queues, 6, 7, 8, 9, is_flushed=False)
 
     assert queue.read(1, 2)["position"].tolist() == [1, 2]
     assert queue.read(2, 9)["position"].tolist() == [2, 3]
-    assert queue.read(4, 9)["position"].tolist() == [4, 5]
-    assert len(queue.read(6, 9)) == 0
+    assert queue.read(4, 2)["position"].tolist() == [4, 5]
+    assert queue.read(4, 4)["position"].tolist() == [4, 5, 6, 7], "from file and memory"
+    assert queue.read(4, 99)["position"].tolist() == [4, 5, 6, 7, 8, 9]
+    assert queue.read(7, 2)["position"].tolist() == [7, 8]
+    assert queue.read(6, 9)["position"].tolist() == [6, 7, 8, 9]
+    assert len(queue.read(10, 9)) == 0
     assert len(queue.read(-1, 9)) == 0
 
 
-def test_reserve_makes_room_and_shows_nothing(queue: ConsumeQueue) -> None:
-    queue.reserve(6)
+def test_append_needs_no_disk(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    queues = ConsumeQueues(files, tmp_path, 4)
+    files.is_full = True
+    before = files.operation_count
 
-    assert (queue.start, queue.end) == (0, 0)
-    assert len(queue.written_beyond(0)) == 0
-    queue.append(units_of(*range(6)))
-    assert read_all(queue) == [*range(6)]
+    add(queues, *range(9), is_flushed=False)
+
+    assert files.operation_count == before
+    queue = queues.by_number(0)
+    assert read_all(queue) == [*range(9)]
+    with pytest.raises(Unavailable):
+        queues.flush(queues.begin_flush())
+    assert (queues.open_count, queue.flushed_end) == (9, 0)
+    assert read_all(queue) == [*range(9)]
+
+    files.is_full = False
+    queues.flush(queues.begin_flush())
+    assert (queues.open_count, queue.flushed_end) == (0, 9)
+    assert read_all(queue) == [*range(9)]
 
 
-def test_trim_advances_past_what_is_gone(queue: ConsumeQueue, tmp_path: Path) -> None:
-    queue.append(units_of(*range(0, 1000, 100)))
+def test_what_comes_during_a_flush_stays_in_memory(
+    queues: ConsumeQueues, queue: ConsumeQueue, tmp_path: Path
+) -> None:
+    add(queues, 0, 1, is_flushed=False)
+    pending = queues.begin_flush()
+    add(queues, 2, 3, 4, is_flushed=False)
 
-    queue.trim(250)
+    queues.flush(pending)
+
+    assert (queue.flushed_end, queues.open_count) == (2, 3)
+    assert queues.ranges() == {"t": {"0": [0, 2]}}
+    assert read_all(queue) == [0, 1, 2, 3, 4]
+    queues.flush(queues.begin_flush())
+    assert queues.ranges() == {"t": {"0": [0, 5]}}
+    assert read_all(queue) == [0, 1, 2, 3, 4]
+
+
+def test_queues_of_a_checkpoint_are_read_again(queues: ConsumeQueues, tmp_path: Path) -> None:
+    add(queues, *range(7))
+
+    again = ConsumeQueues(Files(), tmp_path, 4)
+    again.restore(queues.ranges(), queues.checks())
+
+    assert again.names() == [("t", 0)]
+    assert (again.ids("t"), again.ids("other")) == ([0], [])
+    assert read_all(again.by_number(0)) == [*range(7)]
+    add(again, 7, 8)
+    assert read_all(again.by_number(0)) == [*range(9)]
+    assert again.checks() != queues.checks()
+
+
+@pytest.mark.parametrize("is_many", [False, True])
+def test_flushed_units_survive_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_many: bool
+) -> None:
+    if is_many:
+        monkeypatch.setattr("dueline.store.consume_queues.SYNC_EACH_MAX", 0)
+    files = FaultyFiles()
+    queues = ConsumeQueues(files, tmp_path, 4)
+    for topic in ("t", "u"):
+        for queue_id in range(3):
+            queues.append_to(queues.number_of(topic, queue_id), units_of(*range(5)))
+    queues.flush(queues.begin_flush())
+
+    files.power_cut(0)
+
+    again = ConsumeQueues(Files(), tmp_path, 4)
+    again.restore(queues.ranges(), queues.checks())
+    assert [read_all(queue) for queue in again] == [[*range(5)]] * 6
+
+
+def test_trim_advances_past_what_is_gone(
+    queues: ConsumeQueues, queue: ConsumeQueue, tmp_path: Path
+) -> None:
+    add(queues, *range(0, 1000, 100))
+
+    queues.trim(250)
     assert queue.start == 3
     assert read_all(queue) == list(range(300, 1000, 100))
 
-    queue.trim(500)
+    queues.trim(500)
     assert queue.start == 5
     names = sorted(path.name for path in (tmp_path / "t" / "0").iterdir())
     assert names == [f"{base * 20:020d}" for base in (4, 8)], "a file with only old units goes"
 
 
-def test_trim_of_everything_keeps_the_end(queue: ConsumeQueue) -> None:
-    queue.append(units_of(*range(0, 1000, 100)))
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_trim_of_everything_keeps_the_end(
+    queues: ConsumeQueues, queue: ConsumeQueue, is_flushed: bool
+) -> None:
+    add(queues, *range(0, 1000, 100), is_flushed=is_flushed)
 
-    queue.trim(5000)
+    queues.trim(5000)
 
     assert (queue.start, queue.end) == (10, 10)
     assert queue.append(units_of(5000)) == 10
     assert read_all(queue) == [5000]
 
 
-def test_what_is_written_beyond_the_end_is_seen_and_cleared(queue: ConsumeQueue) -> None:
-    """After a crash: units that a consumer may have seen, but the checkpoint does not know."""
-    queue.append(units_of(*range(0, 700, 100)))
-    queue.end = 2
+def test_trim_that_was_interrupted_is_gone_on_with(
+    queues: ConsumeQueues, queue: ConsumeQueue, tmp_path: Path
+) -> None:
+    add(queues, *range(0, 1000, 100))
+    (tmp_path / "t" / "0" / ("0" * 20)).unlink()
 
-    assert queue.written_beyond(2)["position"].tolist() == [200, 300, 400, 500, 600]
+    queues.trim(0, after_crash=True)
 
-    queue.clear_beyond()
-    assert len(queue.written_beyond(2)) == 0
-    assert read_all(queue) == [0, 100]
+    assert (queue.start, queue.end) == (4, 10)
+    assert read_all(queue) == list(range(400, 1000, 100))
 
 
 def test_offsets_are_given_in_row_order(tmp_path: Path) -> None:
@@ -119,7 +211,7 @@ def test_offsets_are_given_in_row_order(tmp_path: Path) -> None:
 
     assert read_all(queues.by_number(first)) == [20, 50]
     assert read_all(queues.by_number(second)) == [10, 30, 40]
-    assert queues.names == [("a", 0), ("b%", 3)]
+    assert queues.names() == [("a", 0), ("b%", 3)]
     assert queues.get("a", 0) is queues.by_number(first)
     assert queues.get("a", 1) is None
 
@@ -134,22 +226,14 @@ def append(queues: ConsumeQueues, numbers: Int64s, positions: list[int]) -> None
     )
 
 
-def test_queue_that_exists_only_on_disk_is_known(tmp_path: Path) -> None:
-    queues = ConsumeQueues(Files(), tmp_path, 4)
-    append(queues, np.array([queues.number_of("a", 7)]), [10])
-    queues.close()
-
-    again = ConsumeQueues(Files(), tmp_path, 4)
-    again.restore({}, {})
-
-    assert again.names == [("a", 7)]
-
-
 @pytest.mark.parametrize("first", [0, 4, 6])
-def test_queue_may_begin_late(queue: ConsumeQueue, tmp_path: Path, first: int) -> None:
-    queue.begin(first)
+def test_queue_may_begin_late(
+    queues: ConsumeQueues, queue: ConsumeQueue, tmp_path: Path, first: int
+) -> None:
+    queues.begin(0, first)
+    queues.flush(queues.begin_flush())
+    add(queues, 10, 20, 30)
 
-    assert queue.append(units_of(10, 20, 30)) == first
     assert (queue.start, queue.end) == (first, first + 3)
     assert read_all(queue) == [10, 20, 30]
     assert len(queue.read(first - 1, 9)) == 0
@@ -160,20 +244,21 @@ def test_queue_may_begin_late(queue: ConsumeQueue, tmp_path: Path, first: int) -
 
 
 def test_queue_that_began_late_is_checked_like_any_other(tmp_path: Path) -> None:
-    queue = ConsumeQueue(Files(), tmp_path, 4)
-    queue.begin(6)
-    queue.append(units_of(10))
-    path = tmp_path / f"{80:020d}"
+    repaired = []
+
+    def repair(topic: str, queue_id: int, start: int, end: int) -> Units:
+        repaired.append((topic, queue_id, start, end))
+        return units_of(0, 0, 10)
+
+    queues = ConsumeQueues(Files(), tmp_path, 4)
+    queues.begin(queues.number_of("t", 0), 6)
+    add(queues, 10)
+    path = tmp_path / "t" / "0" / f"{80:020d}"
     data = bytearray(path.read_bytes())
     data[44] ^= 1
     path.write_bytes(data)
-    repaired = []
+    again = ConsumeQueues(Files(), tmp_path, 4, repair=repair)
+    again.restore(queues.ranges(), queues.checks())
 
-    def repair(start: int, end: int) -> Units:
-        repaired.append((start, end))
-        return units_of(0, 0, 10)
-
-    queue.repair = repair
-
-    assert read_all(queue) == [10]
-    assert repaired == [(4, 7)]
+    assert read_all(again.by_number(0)) == [10]
+    assert repaired == [("t", 0, 4, 7)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 from tests.unit.store.making import int64s
 
 from dueline.errors import Unavailable
-from dueline.store.files import File, Files
+from dueline.store.files import POSITION_NAME, File, Files
+
+ANY = re.compile(".*")
 
 
 @pytest.fixture
@@ -119,7 +122,7 @@ def test_interrupted_replacement_leaves_the_old_file(files: Files, tmp_path: Pat
         files.replace(path, chunks())  # type: ignore[arg-type]
 
     assert path.read_bytes() == b"old"
-    assert files.names(tmp_path) == ["f"], "what is left of it is not taken for a file"
+    assert files.names(tmp_path, ANY) == ["f"], "what is left of it is not taken for a file"
     assert files.temporaries(tmp_path) == [tmp_path / "f.tmp"]
 
 
@@ -137,8 +140,7 @@ def test_full_disk_is_unavailable(
         file.allocate(0, 10)
     with pytest.raises(Unavailable, match="disk full"):
         files.replace(tmp_path / "g", [b"x"])
-    assert files.names(tmp_path) == ["f"]
-    assert files.temporaries(tmp_path) == []
+    assert files.all_names(tmp_path) == ["f"]
 
 
 def test_file_system_without_reservation_is_no_error(
@@ -157,7 +159,6 @@ def test_folders_are_made_with_their_parents(files: Files, tmp_path: Path) -> No
     files.make_folder(tmp_path / "a" / "b" / "c")
 
     assert (tmp_path / "a" / "b" / "c").is_dir()
-    assert set(files.folders(tmp_path)) >= {tmp_path, tmp_path / "a" / "b" / "c"}
     (tmp_path / "a" / "f").write_bytes(b"")
     assert list(files.walk(tmp_path)) == [tmp_path / "a" / "f"]
     files.remove_folder(tmp_path / "a")
@@ -168,8 +169,49 @@ def test_names_are_sorted_and_without_temporaries(files: Files, tmp_path: Path) 
     for name in ("b", "a", "c.tmp"):
         (tmp_path / name).write_bytes(b"")
 
-    assert files.names(tmp_path) == ["a", "b"]
-    assert files.names(tmp_path / "missing") == []
+    assert files.names(tmp_path, ANY) == ["a", "b"]
+    assert files.names(tmp_path / "missing", ANY) == []
+
+
+def test_strays_are_told_and_left_alone(
+    files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in (
+        ".DS_Store",
+        ".nfs000000000000000100000001",
+        "00000000000000000000~",
+        "7",
+        "٢" * 20,
+    ):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / ("1" * 20)).mkdir()
+    (tmp_path / ("2" * 20)).write_bytes(b"")
+
+    assert files.names(tmp_path, POSITION_NAME) == ["2" * 20]
+    assert len(caplog.records) == 1
+    assert ".DS_Store" in caplog.text
+    caplog.clear()
+    assert files.names(tmp_path, POSITION_NAME, are_folders=True) == ["1" * 20]
+    assert len(files.all_names(tmp_path)) == 8
+
+
+def test_only_the_owner_may_read_what_is_made(files: Files, tmp_path: Path) -> None:
+    old_mask = os.umask(0)
+    try:
+        files.make_folder(tmp_path / "a" / "b")
+        files.create(tmp_path / "a" / "created", 10).close()
+        files.replace(tmp_path / "a" / "replaced", [b"x"])
+        files.new(tmp_path / "a" / "new").close()
+        files.lock(tmp_path / "a" / "lock").release()
+        files.open_to_append(tmp_path / "a" / "log").close()
+    finally:
+        os.umask(old_mask)
+
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"a": 0o700, "b": 0o700} | dict.fromkeys(
+        ("created", "replaced", "new", "lock", "log"), 0o600
+    )
 
 
 def test_removing_what_is_not_there_is_no_error(files: Files, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from dueline.errors import CorruptRecord
 from dueline.store import key_index
 from dueline.store.files import Files
-from dueline.store.key_index import Hashes, KeyIndex
+from dueline.store.key_index import KeyIndex
+from dueline.store.open_keys import Hashes
 
 
 def hashes(*values: int) -> Hashes:

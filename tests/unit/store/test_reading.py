@@ -52,6 +52,7 @@ def found(
 
 def test_records_come_in_order_and_bounded(ten: Store) -> None:
     assert found(ten, 2, count_max=3) == [b"2", b"3", b"4"]
+    ten.checkpoint()
     assert found(ten, 5, count_max=9) == [b"5", b"6"], "up to the end of a queue file"
     assert found(ten, 7, count_max=9) == [b"7", b"8", b"9"]
 

@@ -68,7 +68,7 @@ def test_queues_get_rows_in_order_and_half_messages_none(core: Core) -> None:
     rows = singles.queue_rows(core, drafts)
     offsets = singles.take_offsets(core, rows, len(drafts))
 
-    named = {core.queues.names[number]: of_queue for number, of_queue in rows.items()}
+    named = {core.queues.names()[number]: of_queue for number, of_queue in rows.items()}
     assert named == {("a", 1): [0, 2], ("b", 0): [1], ("RMQ_SYS_TRANS_HALF_TOPIC", 0): [4]}
     assert offsets == [0, 0, 1, 0, 0]
 

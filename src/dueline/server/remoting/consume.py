@@ -51,7 +51,7 @@ class SendBacks:
         def write() -> None:
             self._context.write(request, [message], _sent_back, len(message.body))
 
-        if self._context.topics.is_saved:
+        if self._context.topics.has_saved(message.topic):
             write()
         else:
             self._context.saved(request, write)

@@ -138,7 +138,7 @@ class Sends:
         if context.topics.get(header.topic) is None:
             self._make_topic(header, messages)
         size_bytes = len(request.command.body)
-        if context.topics.is_saved:
+        if all(context.topics.has_saved(message.topic) for message in messages):
             context.write(request, messages, self._answer, size_bytes)
         else:
             write = partial(context.write, request, messages, self._answer, size_bytes)

@@ -1,0 +1,92 @@
+"""Entries of a key index that are in memory only, and are found quickly all the same.
+
+A put brings a few entries, as two small arrays. Some dozens of such are looked through one by one;
+more are gathered into one pair of arrays in order of hash, and two of these into one that is twice
+as long, up to a limit. So each entry is moved a few times, a lookup is a binary search in a few
+arrays, and neither holds the store's lock for long. A table of messages brings thousands at once:
+its arrays are kept as they come, since a search through one is quick and sorting it is not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.store.kernels import Int64s
+
+__all__ = ["Hashes", "OpenKeys"]
+
+SMALL_COUNT_MAX: Final = 32
+LARGE_ENTRIES_MIN: Final = 4_096
+GATHERED_ENTRIES_MAX: Final = 1 << 16
+
+Hashes = npt.NDArray[np.uint32]
+Entries = tuple[Hashes, Int64s]
+
+
+class OpenKeys:
+    """Hashes with positions. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._small: list[Entries] = []
+        self._gathered: list[Entries] = []  # each in order of hash
+        self._large: list[Entries] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, hashes: Hashes, positions: Int64s) -> None:
+        """Enter hash i for positions[i]."""
+        if not len(hashes):
+            return
+        self._count += len(hashes)
+        if len(hashes) >= LARGE_ENTRIES_MIN:
+            self._large.append((hashes, positions))
+            return
+        self._small.append((hashes, positions))
+        if len(self._small) >= SMALL_COUNT_MAX:
+            self._gather()
+
+    def _gather(self) -> None:
+        group, self._small = self._small, []
+        size = sum(len(hashes) for hashes, _ in group)
+        while self._gathered and len(self._gathered[-1][0]) <= 2 * size < GATHERED_ENTRIES_MAX:
+            group.append(self._gathered.pop())
+            size += len(group[-1][0])
+        self._gathered.append(_in_order(group))
+
+    def find(self, hash_value: int) -> list[int]:
+        """Positions entered under a hash, in no order."""
+        found: list[int] = []
+        for hashes, positions in self._gathered:
+            start = int(np.searchsorted(hashes, np.uint32(hash_value), side="left"))
+            stop = int(np.searchsorted(hashes, np.uint32(hash_value), side="right"))
+            found.extend(positions[start:stop].tolist())
+        for hashes, positions in (*self._small, *self._large):
+            found.extend(positions[hashes == hash_value].tolist())
+        return found
+
+    def sorted(self) -> Entries:
+        """All entries in order of hash."""
+        return _in_order([*self._gathered, *self._small, *self._large])
+
+    def take_over(self, other: OpenKeys) -> None:
+        """Have another's entries as well; it must not be used any more."""
+        self._small += other._small
+        self._gathered = sorted(self._gathered + other._gathered, key=_size, reverse=True)
+        self._large += other._large
+        self._count += len(other)
+
+
+def _size(entries: Entries) -> int:
+    return len(entries[0])
+
+
+def _in_order(group: list[Entries]) -> Entries:
+    hashes = np.concatenate([hashes for hashes, _ in group])
+    positions = np.concatenate([positions for _, positions in group])
+    order = np.argsort(hashes, kind="stable")
+    return hashes[order], positions[order]
