@@ -7,7 +7,7 @@ skipped, as the scalar codec does. Also here: tags codes and key hashes of many 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,10 +29,12 @@ __all__ = [
     "tags_codes",
     "text",
     "values",
+    "values_of",
 ]
 
 _NAME_VALUE: Final = 1
 _SEPARATOR: Final = 2
+_WORD: Final = 8
 # Far from a power of two: of 2^32 - 5 the powers of 256 repeat but for a small factor, and every
 # other one of a million numbered keys ("order-17") had the hash of another.
 _HASH_PRIME: Final = 4_093_082_899
@@ -80,18 +82,54 @@ def pick(maps: pa.MapArray, name: str) -> pa.StringArray:
 
 def values(properties: pa.BinaryArray, name: str) -> pa.BinaryArray:
     """One property of each row as bytes; null where a row does not have it."""
+    return values_of(properties, (name,))[0]
+
+
+def values_of(properties: pa.BinaryArray, names: Sequence[str]) -> list[pa.BinaryArray]:
+    """Several properties of each row, in the order of the names; the rows are walked once."""
     data, offsets = kernels.buffer_of(properties)
-    head = name.encode() + b"\x01"
-    inside = pc.find_substring(properties, b"\x02" + head).to_numpy(zero_copy_only=False)
-    inside = inside.astype(np.int64)
-    at_start = pc.starts_with(properties, head).to_numpy(zero_copy_only=False)
-    starts = offsets[:-1] + np.where(at_start, len(head), inside + 1 + len(head))
-    found = at_start | (inside >= 0)
-    starts = np.where(found, starts, offsets[:-1])
-    ends, ended = _next_of(np.flatnonzero(data == _SEPARATOR), starts, offsets[1:])
-    ends = np.where(ended, ends, offsets[1:])
-    sizes = np.where(found, ends - starts, 0)
-    array = kernels.slices(data, starts, sizes)
+    starts, ends, rows = _entries(data, offsets)
+    heads = _first_words(data, starts)
+    return [
+        _picked(data, offsets, (starts, ends, rows), heads, name.encode() + b"\x01")
+        for name in names
+    ]
+
+
+def _first_words(data: npt.NDArray[np.uint8], starts: Int64s) -> npt.NDArray[np.uint64]:
+    """The eight bytes from each start on, as one number; zeros behind the end of the data."""
+    wide = np.concatenate([data, np.zeros(_WORD, dtype=np.uint8)])
+    words = kernels.windows(wide, _WORD)[starts]
+    result: npt.NDArray[np.uint64] = words.view(np.uint64).reshape(len(starts))
+    return result
+
+
+def _picked(
+    data: npt.NDArray[np.uint8],
+    offsets: Int64s,
+    entries: tuple[Int64s, Int64s, npt.NDArray[np.intp]],
+    heads: npt.NDArray[np.uint64],
+    head: bytes,
+) -> pa.BinaryArray:
+    """What follows `head` in the first entry of each row that begins with it."""
+    starts, ends, rows = entries
+    word = np.frombuffer(head[:_WORD].ljust(_WORD, b"\0"), dtype=np.uint64)[0]
+    mask = np.frombuffer(b"\xff" * min(len(head), _WORD) + bytes(_WORD), dtype=np.uint64, count=1)[
+        0
+    ]
+    at = np.flatnonzero(heads & mask == word)
+    at = at[starts[at] + len(head) <= ends[at]]
+    if len(head) > _WORD:
+        rest = kernels.windows(data, len(head) - _WORD)[starts[at] + _WORD]
+        at = at[(rest == np.frombuffer(head[_WORD:], dtype=np.uint8)).all(axis=1)]
+    own = rows[at]
+    if len(own) > 1:
+        is_first = np.append(True, own[1:] != own[:-1])
+        at, own = at[is_first], own[is_first]
+    places, sizes = offsets[:-1].copy(), np.zeros(len(offsets) - 1, dtype=np.int64)
+    places[own] = starts[at] + len(head)
+    sizes[own] = ends[at] - places[own]
+    array = kernels.slices(data, places, sizes)
     if bool((sizes > 0).all()):
         return array
     return pc.if_else(pa.array(sizes > 0), array, pa.scalar(None, pa.binary()))
@@ -171,8 +209,8 @@ def _tag_hash(value: bytes | str) -> int:
 
 def indexed(texts: pa.BinaryArray) -> tuple[Int64s, pa.ListArray]:
     """What is indexed of records with these property strings: tags codes and key hashes."""
-    hashes = key_hashes(values(texts, "UNIQ_KEY"), values(texts, "KEYS"))
-    return tags_codes(values(texts, "TAGS")), hashes
+    unique_ids, keys, tags = values_of(texts, ("UNIQ_KEY", "KEYS", "TAGS"))
+    return tags_codes(tags), key_hashes(unique_ids, keys)
 
 
 def key_hashes(unique_ids: pa.Array, keys: pa.Array) -> pa.ListArray:

@@ -151,3 +151,34 @@ def test_text_replaces_what_is_not_utf8() -> None:
         None,
         "\ufffd",
     ]
+
+
+ODD = [
+    b"UNIQ_KEY\x01u\x02KEYS\x01a b\x02TAGS\x01t",
+    b"TAGS\x01t",
+    b"KEYS\x01",
+    b"KEYS",
+    b"\x01x\x02A\x01y\x02A\x01z",
+    b"UNIQ_KEYS\x01no\x02A_LONGER_NAME\x01" + b"x" * 30,
+    b"A_LONGER_NAMES\x01no",
+    b"\x02\x02TAGS\x01\x02TAGS\x01late",
+]
+
+
+@given(texts=st.lists(st.binary(max_size=40) | st.sampled_from(ODD), max_size=8))
+def test_several_properties_are_those_picked_one_by_one(texts: list[bytes]) -> None:
+    names = ("UNIQ_KEY", "KEYS", "TAGS", "A", "A_LONGER_NAME")
+    array = pa.array(texts, pa.binary())
+
+    found = [column.to_pylist() for column in properties.values_of(array, names)]
+
+    expected = [[first_of(text, name) for text in texts] for name in names]
+    assert found == expected
+
+
+def first_of(text: bytes, name: str) -> bytes | None:
+    """The plain-loop twin."""
+    for entry in text.split(b"\x02"):
+        if entry.startswith(name.encode() + b"\x01"):
+            return entry[len(name) + 1 :] or None
+    return None
