@@ -16,6 +16,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 from tests.audit.making import PENDING_COUNT, copy_of, make_data, receipts, snapshot_of
+from tests.crash.script import Driver
 
 from dueline.audit import Audit, Severity, audit
 from dueline.store import Files
@@ -318,6 +319,28 @@ def test_a_torn_tail_is_what_opening_repairs(data: Path) -> None:
 
     assert found.exit_code == 1, texts(found)
     assert "torn tail" in {one.kind for one in found.findings.kept}
+
+
+def test_a_damaged_record_at_the_end_of_a_killed_store_is_a_loss_and_not_torn(
+    tmp_path: Path,
+) -> None:
+    """It was acknowledged: the note of what was synced tells it from a write that was torn."""
+    driver = Driver(tmp_path / "store", Files())
+    driver.open()
+    driver.put("first")
+    driver.checkpoint()
+    driver.put("last")
+    killed = copy_of(tmp_path / "store", tmp_path / "killed")
+    driver.close()
+    assert audit(killed).exit_code == 0
+    path = only(killed, "commitlog/*")
+    content = bytearray(path.read_bytes())
+    content[content.rfind(b"body of last")] ^= 1
+    path.write_bytes(content)
+
+    found = audit(killed)
+
+    assert found.exit_code == 2, texts(found)
 
 
 def test_nothing_is_changed_and_a_read_only_folder_will_do(data: Path) -> None:

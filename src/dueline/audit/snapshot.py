@@ -6,10 +6,12 @@ missing, damaged or older than it may be is a finding.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from zlib import crc32
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from dueline.store.states import CANCELLED, DELIVERED, DROPPED, PENDING, States
 
 __all__ = ["LogFolder", "Snapshot", "take"]
 
+_SLOT: Final = struct.Struct(">qI")
 _Loaded = TypeVar("_Loaded")
 
 
@@ -96,8 +99,8 @@ def take(root: Path, files: Files, findings: Findings) -> Snapshot:
         delay=delay,
         commit=commit,
         whole_ends=(
-            max(saved.delay_position, _number(meta, "delay_position")),
-            max(saved.commit_end, _number(meta, "commit_end")),
+            max(saved.delay_position, _number(meta, "delay_position"), _synced(delay, 0, files)),
+            max(saved.commit_end, _number(meta, "commit_end"), _synced(commit, 1, files)),
         ),
         states_positions=(_number(meta, "delay_position"), _number(meta, "commit_position")),
         next_seq=max(saved.next_seq, states.end),
@@ -170,6 +173,24 @@ def _usual_size(bases: list[int], sizes: list[int]) -> int:
     return max(
         fitting, key=lambda size: (fitting.count(size), size), default=max(sizes, default=1 << 30)
     )
+
+
+def _synced(log: LogFolder, slot: int, files: Files) -> int:
+    """How far a log is known to be on disk (`store.synced`); 0 if that is not known, or not of this
+    log."""
+    try:
+        data = files.read(log.folder.parent / "synced")[slot * _SLOT.size :][: _SLOT.size]
+        position, check = _SLOT.unpack(data)
+    except (FileNotFoundError, struct.error):
+        return 0
+    base = position - position % log.segment_size_bytes
+    if check != crc32(data[:8]) or base not in log.bases:
+        return 0
+    file = files.open(log.folder / f"{base:020d}")
+    try:
+        return int(position) if file.data_end(0) >= position - base else 0
+    finally:
+        file.close()
 
 
 def _check_account(snapshot: Snapshot, findings: Findings) -> None:
