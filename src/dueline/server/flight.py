@@ -233,7 +233,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                 for batch in _batches(reader):
                     self._staging.add(token, batch)
                     if schema is DELIVERY_SCHEMA:
-                        check_deliveries(batch, body_size_max=self._store.options.body_size_max)
+                        check_deliveries(batch)
             return self._staging.row_count(token)
 
         row_count = flight_answer(take)

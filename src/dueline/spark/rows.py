@@ -7,7 +7,6 @@ message of the dead-letter topic, with the bytes it had and the reason.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,8 +25,6 @@ from dueline.store.schema import MESSAGE_SCHEMA, WINDOW_SCHEMA
 from dueline.store.targets import Targets, queue_id_faults
 
 __all__ = ["deliveries", "message_rows", "pending_rows", "record_rows", "stored_rows"]
-
-_TEXT_SIZE_MAX: Final = 1_000
 
 
 def record_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
@@ -113,10 +110,10 @@ def _dead_letter(message: pa.RecordBatch, reason: str) -> pa.RecordBatch:
     """A message of the dead-letter topic in place of one that no record can hold."""
     (row,) = message.to_pylist()
     facts = {
-        "DUELINE_REASON": reason,
+        "DUELINE_REASON": restore.plain(reason),
         "DUELINE_ORIGIN": str(row["origin"]),
         "DUELINE_DUE_MS": str(row["due_ms"]),
-        "DUELINE_TOPIC": (row["topic"] or "-")[:_TEXT_SIZE_MAX],
+        "DUELINE_TOPIC": restore.plain(row["topic"] or "-"),
         "DUELINE_QUEUE_ID": str(row["queue_id"]),
     }
     letter = {

@@ -49,6 +49,7 @@ __all__ = [
     "forbidden",
     "marks_of",
     "messages",
+    "plain",
 ]
 
 _MARK: Final = MARK_PRESENT | MARK_DELAYED | MARK_GROUP
@@ -155,7 +156,7 @@ def dead_letters(window: pa.RecordBatch) -> pa.RecordBatch:
             "DUELINE_REASON": _reason(row["record"], row["topic"], row["queue_id"]),
             "DUELINE_ORIGIN": str(row["origin"]),
             "DUELINE_DUE_MS": str(row["due_ms"]),
-            "DUELINE_TOPIC": _plain(row["topic"]) or "-",
+            "DUELINE_TOPIC": plain(row["topic"]) or "-",
             "DUELINE_QUEUE_ID": str(row["queue_id"]),
         }
         rows.append(
@@ -179,11 +180,11 @@ def _reason(data: bytes, topic: str, queue_id: int) -> str:
     try:
         decode(data)
     except CorruptRecord as error:
-        return _plain(error.message)
-    return f"not a topic to deliver to: {_plain(topic)!r}, or no queue: {queue_id}"
+        return plain(error.message)
+    return f"not a topic to deliver to: {plain(topic)!r}, or no queue: {queue_id}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text of a record that nobody has checked, as a property can hold it."""
     return text[:_TEXT_SIZE_MAX].replace("\x01", " ").replace("\x02", " ")
 

@@ -3,8 +3,11 @@
 The sink's tasks make whole records (`dueline.store.restore`) and say beside each what is indexed of
 it. The log then takes the bytes as they are, so what every reader relies on is checked here: that
 the bytes are a sound record, of the topic, queue, due time and origin that the row says, and that a
-message may go there at all. Tags and keys are the transform's to choose; of their hashes only the
-number is bounded, and a restart makes them anew from the records. Pure functions on Arrow batches.
+message may go there at all.
+
+The size of a body is not asked: a dead letter has a whole record as its body. Tags and keys are the
+transform's to choose; of their hashes only the number is bounded, and a restart makes them anew
+from the records. Pure functions on Arrow batches.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ _MARK_BITS: Final = np.uint64(~MARK_CHECK_MASK & (1 << 64) - 1)
 Mask = npt.NDArray[np.bool_]
 
 
-def check_deliveries(batch: pa.RecordBatch, *, body_size_max: int) -> None:
+def check_deliveries(batch: pa.RecordBatch) -> None:
     """Refuse DELIVERY rows (sound as Arrow data) that are not what `restore` would have made.
 
     Raises:
@@ -53,10 +56,6 @@ def check_deliveries(batch: pa.RecordBatch, *, body_size_max: int) -> None:
     _refuse(is_other, "record: expected the topic, queue, due time and origin of its row")
     kinds = headers["sys_flag"] & SYS_TRANSACTION_MASK
     _refuse((kinds != 0) & (kinds != SYS_COMMIT), "record: expected no half message, found one")
-    _refuse(
-        fields.body_size > body_size_max,
-        f"body: expected at most {body_size_max} bytes, found more",
-    )
     _refuse(
         kernels.lengths_of(batch.column("key_hashes")) > fields.ends - fields.starts,
         "key_hashes: expected no more than a record has room for keys, found more",

@@ -16,8 +16,6 @@ from dueline.store import Store, restore
 from dueline.store.schema import DELIVERY_SCHEMA
 from dueline.store.staged import check_deliveries
 
-LIMIT = 1_000
-
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
@@ -51,9 +49,9 @@ def changed(rows: pa.RecordBatch, **columns: Any) -> pa.RecordBatch:
 
 
 def test_what_the_sink_makes_passes(rows: pa.RecordBatch) -> None:
-    check_deliveries(rows, body_size_max=LIMIT)
-    check_deliveries(rows.slice(1, 2), body_size_max=LIMIT)
-    check_deliveries(rows.slice(0, 0), body_size_max=LIMIT)
+    check_deliveries(rows)
+    check_deliveries(rows.slice(1, 2))
+    check_deliveries(rows.slice(0, 0))
 
 
 def test_every_changed_byte_that_a_reader_would_see_is_refused(rows: pa.RecordBatch) -> None:
@@ -64,7 +62,7 @@ def test_every_changed_byte_that_a_reader_would_see_is_refused(rows: pa.RecordBa
         record = bytearray(first)
         record[at] ^= 1
         with pytest.raises(InvalidRequest, match="row 0"):
-            check_deliveries(changed(rows, record=[bytes(record), *others]), body_size_max=LIMIT)
+            check_deliveries(changed(rows, record=[bytes(record), *others]))
 
 
 @pytest.mark.parametrize("record", [b"", b"x", b"\xff" * 91, bytes(4_000), b"\0\0\0\x5b" * 40])
@@ -73,7 +71,7 @@ def test_bytes_that_are_no_record_are_refused(rows: pa.RecordBatch, record: byte
     bad = changed(rows, record=[first, record, last])
 
     with pytest.raises(InvalidRequest, match="row 1: record"):
-        check_deliveries(bad, body_size_max=LIMIT)
+        check_deliveries(bad)
 
 
 @pytest.mark.parametrize(
@@ -96,12 +94,7 @@ def test_a_row_that_says_other_than_its_record_is_refused(
     rows: pa.RecordBatch, columns: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidRequest, match=r"row \d: "):
-        check_deliveries(changed(rows, **columns), body_size_max=LIMIT)
-
-
-def test_a_body_beyond_the_limit_is_refused(rows: pa.RecordBatch) -> None:
-    with pytest.raises(InvalidRequest, match="row 1: body"):
-        check_deliveries(rows, body_size_max=299)
+        check_deliveries(changed(rows, **columns))
 
 
 def test_many_topics_are_told_apart(store: Store) -> None:
@@ -111,11 +104,11 @@ def test_many_topics_are_told_apart(store: Store) -> None:
     store.put_many(pa.table({"topic": topics, "body": [b"x"] * count, "delay_ms": [1_000] * count}))
     corner = store.next_corner(until_ms=1 << 60, row_count_max=count)
     rows = restore.carry(store.read_window(store.window(corner)))
-    check_deliveries(rows, body_size_max=LIMIT)
+    check_deliveries(rows)
 
     names = rows["topic"].to_pylist()
     other = next(row for row, name in enumerate(names) if name != names[0])
     names[0], names[other] = names[other], names[0]
 
     with pytest.raises(InvalidRequest, match="row 0"):
-        check_deliveries(changed(rows, topic=names), body_size_max=LIMIT)
+        check_deliveries(changed(rows, topic=names))
