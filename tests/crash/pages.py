@@ -42,7 +42,8 @@ class PagedFiles(FaultyFiles):
         contents = {path: path.read_bytes() for path in self._root.rglob("*") if path.is_file()}
         before: dict[Page, dict[int, bytes]] = {}
         for path, unsynced in self._unsynced.items():
-            if path in contents and any(part in str(path) for part in LOSABLE):
+            is_losable = any(part in str(path) for part in LOSABLE) and path.suffix != ".tmp"
+            if path in contents and is_losable:
                 for sector, versions in unsynced.sectors.items():
                     page = sector * SECTOR_SIZE // PAGE_SIZE
                     before.setdefault((path, page), {})[sector] = versions[0]

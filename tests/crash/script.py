@@ -250,12 +250,6 @@ STEPS: list[Step] = [
     _once(lambda driver: driver.reschedule(2_500, "m62", "m63")),  # pending
     _once(lambda driver: driver.reschedule(1_500, "m12", "m64")),  # at the gate, and pending
     _once(lambda driver: driver.put("a3", queue_id=1)),
-    # More than a page in each log with one call.
-    _once(
-        lambda driver: driver.put_all(
-            *((f"b{n}", n % 2, 4_000 + n if n % 3 == 0 else 0) for n in range(60))
-        )
-    ),
     *_pass_time(1_000),
     _again(Driver.checkpoint),  # with something at the gate
     _once(lambda driver: driver.put("d4", delay_ms=400)),

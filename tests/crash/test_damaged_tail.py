@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.crash.observing import FAR_MS, observe, parse
 from tests.crash.test_regressions import OPTIONS, delayed, deliver_until, ordinary
 
+from dueline.audit import Severity, audit
 from dueline.store import PutResult, Store
 from dueline.store.holes import first_offset, fit
 from dueline.testing import FaultyFiles, ManualClock
@@ -185,6 +186,25 @@ def test_group_that_was_answered_is_not_taken_for_torn(
     world.store.close()
 
 
+def test_hint_of_another_copy_of_the_log_is_not_believed(fast_path: Path) -> None:
+    """A folder was put together from parts of different age: the log is the older one."""
+    world = World(fast_path / "store")
+    world.store.put(ordinary("a0"))
+    log = world.path / "commitlog" / ("0" * 20)
+    older = log.read_bytes()
+    world.store.put(ordinary("a1"))
+    world.files.restart()
+    log.write_bytes(older)
+
+    world.store = world._open()
+
+    end = world.store.put(ordinary("a2")).position
+    assert end == world.store._core.queues.by_number(0).read(0, 1)["size"][0]
+    assert world.visible() == {0: "a0", 1: "a2"}
+    assert world.store.report.damage == []
+    world.store.close()
+
+
 def test_flipped_offset_beside_a_damaged_record_moves_nobody(fast_path: Path) -> None:
     world = World(fast_path / "store")
     results = put(world.store, [f"a{number}" for number in range(COUNT)], together=False)
@@ -222,3 +242,18 @@ def test_fit_does_not_believe_one_flipped_bit(count: int, bit: int, data: st.Dat
     claims[data.draw(st.integers(0, count - 2))] ^= np.int64(1 << bit)
 
     assert fit(0, claims, lost_count_max=5).tolist() == truth.tolist()
+
+
+def test_audit_calls_what_was_answered_lost_and_not_torn(fast_path: Path) -> None:
+    """As opening will: a damaged record of a group that is on disk takes nobody with it."""
+    world = World(fast_path / "store")
+    results = put(world.store, [f"a{number}" for number in range(COUNT)], together=True)
+    world.files.restart()
+    world.flip("commitlog", results[2].position, 100)
+
+    found = audit(world.path, is_running=False)
+
+    assert found.findings.worst is Severity.LOSS
+    texts = [one.text for one in found.findings.kept]
+    assert any(f"203 bytes at position {results[2].position}" in text for text in texts)
+    assert not any("cut" in text for text in texts)

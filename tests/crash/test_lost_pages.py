@@ -29,6 +29,7 @@ from dueline.store import Files
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
 _log = logging.getLogger(__name__)
+LARGE_STEP = 16  # before it, more than a page goes to each log with one call
 CASES_PER_STRETCH = 64 if IS_SOAK else 3
 
 
@@ -80,7 +81,9 @@ def test_store_keeps_its_promises_whatever_pages_are_lost(fast_path: Path) -> No
     driver = Driver(fast_path / "store", PagedFiles(fast_path / "store", campaign.try_losses))
     driver.open()
 
-    for step in STEPS:
+    for number, step in enumerate(STEPS):
+        if number == LARGE_STEP:
+            driver.put_all(*((f"b{n}", n % 2, 4_000 + n if n % 3 == 0 else 0) for n in range(60)))
         step.action(driver)
 
     driver.close()

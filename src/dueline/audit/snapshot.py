@@ -188,7 +188,10 @@ def _synced(log: LogFolder, slot: int, files: Files) -> int:
         return 0
     file = files.open(log.folder / f"{base:020d}")
     try:
-        return int(position) if file.data_end(0) >= position - base else 0
+        end = position - base
+        last = file.read_at(max(end - 64, 0), min(end, 64))  # no record ends in so many zeros
+        is_written = file.data_end(0) >= end and (end == 0 or any(last))
+        return int(position) if is_written else 0
     finally:
         file.close()
 

@@ -40,7 +40,7 @@ from dueline.store.record import QUEUE_OFFSET_AT
 from dueline.store.repair import units_from_log
 from dueline.store.room import Room
 from dueline.store.states import States
-from dueline.store.synced import COMMIT_SLOT, DELAY_SLOT, Synced
+from dueline.store.synced import COMMIT_SLOT, DELAY_SLOT, SYNCED_FILE, Synced
 from dueline.store.timeline import Timeline
 
 __all__ = ["COMMIT_LOG", "DELAY_LOG", "QUEUES", "Core"]
@@ -72,7 +72,7 @@ class Core:
         self.ids = UniqueIds(host=self.store_host, start_ms=clock.now_ms())
         self.commit = Log(files, path / COMMIT_LOG, options.commit_segment_size_bytes)
         self.delay = Log(files, path / DELAY_LOG, options.delay_segment_size_bytes)
-        self.synced = Synced(files, path / "synced")
+        self.synced = Synced(files, path / SYNCED_FILE)
         self.queues = ConsumeQueues(
             files,
             path / QUEUES,

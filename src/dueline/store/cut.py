@@ -43,7 +43,7 @@ PIECE_BYTES: Final = 1 << 20
 _DERIVED: Final = ("timeline", "index")
 _DONE: Final = "done"
 _LARGE: Final = (COMMIT_LOG, DELAY_LOG, QUEUES, _DONE, *_DERIVED)
-LEFT_OUT: Final = ("lock", "reserve")
+LEFT_OUT: Final = ("lock", "reserve", "synced")
 """Files of a store that mean nothing elsewhere."""
 
 _SAVED: Final = ("checkpoint.json", "timeline.states")

@@ -20,13 +20,16 @@ from zlib import crc32
 from dueline.errors import Unavailable
 from dueline.store.files import File, Files
 
-__all__ = ["COMMIT_SLOT", "DELAY_SLOT", "Synced"]
+__all__ = ["COMMIT_SLOT", "DELAY_SLOT", "SYNCED_FILE", "Synced"]
 
 DELAY_SLOT: Final = 0
 COMMIT_SLOT: Final = 1
 _POSITION: Final = struct.Struct(">q")
 _SLOT: Final = struct.Struct(">qI")
 _SIZE_BYTES: Final = 512
+
+
+SYNCED_FILE: Final = "synced"
 
 
 class Synced:

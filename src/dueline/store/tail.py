@@ -8,6 +8,7 @@ only be damaged: that is reported, and its neighbours stay.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from dueline.store.scan import Damage, Scan, scan
 
 __all__ = ["cut_tail", "missing_segments"]
 
+_LAST_BYTES: Final = 64
+
 
 def cut_tail(log: Log, start: int, whole_end: int, synced_end: int) -> tuple[Scan, int]:
     """Walk a log from `start`, cut what is torn, and set its end; also returns how much was cut.
@@ -27,10 +30,9 @@ def cut_tail(log: Log, start: int, whole_end: int, synced_end: int) -> tuple[Sca
         whole_end: a checkpoint knew everything before it to be whole. A walk that starts in the
             middle of a group (at the first record that waits at the gate) must not take it for a
             torn one.
-        synced_end: the hint. One that is beyond the log's data is not this log's.
+        synced_end: the hint.
     """
-    base = log.base_of(synced_end)
-    if base in log.bases and log.segment(base).data_end(0) >= synced_end - base:
+    if _was_written(log, synced_end):
         whole_end = max(whole_end, synced_end)
     found = scan(log, max(start, log.start), log.bases)
     found = _without_open_group(log, found, whole_end)
@@ -43,6 +45,17 @@ def cut_tail(log: Log, start: int, whole_end: int, synced_end: int) -> tuple[Sca
     damage = [damage for damage in found.damage if damage.start < sound_end]
     cut_bytes = max(0, min(written, found.end) - end)
     return replace(found, damage=damage, end=end), cut_bytes
+
+
+def _was_written(log: Log, end: int) -> bool:
+    """Does anything stand right before `end`? If not, the hint is from another log than this copy;
+    even a damaged record has something other than zeros among its last bytes."""
+    base = log.base_of(end)
+    if base not in log.bases:
+        return False
+    size = min(end - base, _LAST_BYTES)
+    is_written = log.segment(base).data_end(0) >= end - base
+    return is_written and (size == 0 or any(log.segment(base).read_at(end - base - size, size)))
 
 
 def missing_segments(log: Log, start: int) -> list[Damage]:
