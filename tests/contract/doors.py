@@ -21,6 +21,7 @@ from dueline.errors import BrokerError
 from dueline.flight import FlightClient, protocol
 from dueline.flight.control import ControlClient, Outgoing, Send, Sent
 from dueline.server.broker import Broker
+from dueline.spark.schedule_rows import checked
 from dueline.store.schema import SCHEDULE_SCHEMA
 from dueline.wire import RequestCode
 
@@ -103,15 +104,37 @@ def flight_rows(broker: Broker, attempt: Attempt) -> str | None:
         "delay_ms": attempt.delay_ms,
         "properties": list(attempt.properties.items()),
     }
-    token = f"token-{next(_NUMBERS)}"
     with FlightClient(broker.address) as client:
-        try:
-            batch = pa.RecordBatch.from_pylist([row], schema=SCHEDULE_SCHEMA)
-            client.stage(token, SCHEDULE_SCHEMA, [batch])
-            client.call(protocol.PutRows(tokens=(token,)), protocol.RowsPut)
-        except BrokerError as error:
-            return error.message
+        return _put(client, pa.RecordBatch.from_pylist([row], schema=SCHEDULE_SCHEMA))
+
+
+def _put(client: FlightClient, batch: pa.RecordBatch) -> str | None:
+    token = f"token-{next(_NUMBERS)}"
+    try:
+        client.stage(token, SCHEDULE_SCHEMA, [batch])
+        client.call(protocol.PutRows(tokens=(token,)), protocol.RowsPut)
+    except BrokerError as error:
+        return str(error.message)
     return None
+
+
+def data_frame(broker: Broker, attempt: Attempt) -> str | None:
+    """What a task of a bulk job does with its rows; `tests/spark` has the jobs."""
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "topic": pa.array([attempt.topic]),
+            "body": pa.array([attempt.body]),
+            "queue_id": pa.array([attempt.queue_id], pa.int32()),
+            "delay": pa.array([timedelta(milliseconds=attempt.delay_ms)], pa.duration("us")),
+            "properties": pa.array(
+                [list(attempt.properties.items())], pa.map_(pa.string(), pa.string())
+            ),
+        }
+    )
+    with FlightClient(broker.address) as client:
+        result = checked(batch, client.describe())
+        (fault,) = result.faults.to_pylist()
+        return fault or _put(client, result.rows)
 
 
 def python_client(broker: Broker, attempt: Attempt) -> str | None:
@@ -136,5 +159,6 @@ DOORS: dict[str, Door] = {
     "5.x": grpc,
     "flight send": flight_send,
     "flight rows": flight_rows,
+    "DataFrame": data_frame,
     "python client": python_client,
 }

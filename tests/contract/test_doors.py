@@ -9,6 +9,7 @@ from tests.contract.cases import CASES, IGNORE, REFUSE
 from tests.contract.doors import DOORS, HOUR_MS, Attempt, Unsayable, flight_send
 from tests.unit.server.local import running, small_config
 
+from dueline.flight import FlightClient, protocol
 from dueline.server.broker import Broker
 from dueline.store import restore
 
@@ -70,6 +71,21 @@ def test_every_door_decides_alike(broker: Broker, door: str, name: str) -> None:
     else:
         assert attempt.properties.items() <= taken[3].items()
     assert broker.messaging.topics.get(topic) is not None
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_a_door_took_can_be_cancelled(broker: Broker, door: str) -> None:
+    topic = f"cancel-{door}".replace(" ", "-").replace(".", "-")
+    before = waiting(broker)
+    assert DOORS[door](broker, Attempt(topic=topic)) is None
+    (taken,) = [each for each in waiting(broker) if each not in before]
+
+    with FlightClient(broker.address) as client:
+        request = protocol.Cancel(keys=(taken[3]["UNIQ_KEY"],))
+        answers = client.call(request, protocol.Answers).answers
+
+    assert answers == ("cancelled",)
+    assert waiting(broker) == before
 
 
 def test_a_topic_that_is_made_survives_a_crash(broker: Broker) -> None:
