@@ -13,13 +13,19 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
+from dueline.budget import Budget
 from dueline.errors import InvalidRequest
 from dueline.message import check_topic
 from dueline.store.files import Files
 
 __all__ = ["ConsumerOffsets"]
 
+
+OFFSETS_SIZE_BYTES_MAX: Final = 128 << 20
+_TABLE_SIZE: Final = 512
+_QUEUE_SIZE: Final = 128
 
 OnReset = Callable[[str, str, Mapping[int, int]], None]
 
@@ -31,11 +37,13 @@ class ConsumerOffsets:
         self._path = path
         self._files = files
         self._table: dict[tuple[str, str], dict[int, int]] = {}
+        self.budget: Final = Budget("consumer offsets", OFFSETS_SIZE_BYTES_MAX)
         self._is_changed = False
         self._lock = threading.Lock()
         self._on_reset: list[OnReset] = []
         if files.exists(path):
             self._table = _decode(files.read(path), path)
+            self.budget.add(sum(_size(*each) for each in self._table.items()))
 
     def get(self, group: str, topic: str) -> dict[int, int]:
         """The next offset to read of each queue that the group has read from."""
@@ -47,13 +55,21 @@ class ConsumerOffsets:
 
         Raises:
             InvalidRequest: names or numbers that cannot be.
+            LimitExceeded: more groups, topics and queues than can be remembered.
         """
         check_group(group)
         check_topic(topic)
         if any(queue_id < 0 or offset < 0 for queue_id, offset in offsets.items()):
             raise InvalidRequest(f"offsets: expected 0 or more, found {dict(offsets)!r:.200}")
         with self._lock:
-            self._table.setdefault((topic, group), {}).update(offsets)
+            known = self._table.get((topic, group))
+            if known is None:
+                self.budget.take(_size((topic, group), offsets))
+                self._table[topic, group] = dict(offsets)
+            else:
+                if not known.keys() >= offsets.keys():
+                    self.budget.take(_QUEUE_SIZE * len(offsets.keys() - known.keys()))
+                known.update(offsets)
             self._is_changed = True
 
     def on_reset(self, callback: OnReset) -> None:
@@ -89,6 +105,8 @@ class ConsumerOffsets:
         """Forget a group: it starts anew."""
         with self._lock:
             kept = {key: queues for key, queues in self._table.items() if key[1] != group}
+            gone = [each for each in self._table.items() if each[0][1] == group]
+            self.budget.give(sum(_size(*each) for each in gone))
             self._is_changed |= len(kept) != len(self._table)
             self._table = kept
 
@@ -108,6 +126,10 @@ class ConsumerOffsets:
             self._is_changed = True  # it is still to be written
             raise
         return True
+
+
+def _size(key: tuple[str, str], queues: Mapping[int, int]) -> int:
+    return _TABLE_SIZE + len(key[0]) + len(key[1]) + _QUEUE_SIZE * len(queues)
 
 
 def check_group(group: str) -> None:

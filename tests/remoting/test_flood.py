@@ -168,3 +168,43 @@ def test_client_that_reads_again_gets_replies_again(broker: Served) -> None:
             assert (header["code"], len(body)) == (326, 3 * MIB)
 
         wait_until(lambda: reply() == 0, what="a reply to pass again")
+
+
+PUT_VALUE, SET_MODE, LOCK = 100, 401, 41
+
+
+def remembered(kind: str, number: int) -> tuple[int, dict[str, str], bytes]:
+    """A request that asks the broker to remember as much as one may."""
+    name = f"{number:06}"
+    beat = {"clientID": name + "c" * 1_000, "producerDataSet": [{"groupName": name}]}
+    filters = [{"topic": f"t{each}", "subString": name + "x" * 16_000} for each in range(60)]
+    subscribed = {
+        "clientID": name,
+        "consumerDataSet": [{"groupName": "g", "subscriptionDataSet": filters}],
+    }
+    queues = [{"brokerName": "", "queueId": each, "topic": name} for each in range(4_000)]
+    locks = {"clientId": "c" * 1_000, "consumerGroup": "g", "mqSet": queues}
+    values = {"namespace": "n", "key": name, "value": "v" * 200_000}
+    return {
+        "values": (PUT_VALUE, values, b""),
+        "clients": (HEARTBEAT, {}, json.dumps(beat).encode()),
+        "subscriptions": (HEARTBEAT, {}, json.dumps(subscribed).encode()),
+        "locks": (LOCK, {}, json.dumps(locks).encode()),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("values", 400), ("subscriptions", 200), ("locks", 100), ("clients", 500)]
+)
+def test_tables_that_a_peer_grows_take_no_more_memory_than_they_may(
+    broker: Served, kind: str, count: int
+) -> None:
+    before = highest(broker)
+
+    with Raw(broker.names if kind == "values" else broker.remoting) as peer:
+        answers = [peer.call(*remembered(kind, number)) for number in range(count)]
+    codes = [header["code"] for header, _ in answers]
+
+    assert codes[0] == 0
+    assert set(codes) <= {0, 2}
+    assert highest(broker) - before < 100 * MIB

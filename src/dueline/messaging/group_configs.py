@@ -13,15 +13,20 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from dueline.budget import Budget
 from dueline.clock import Clock
 from dueline.consumer_offsets import check_group
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
 from dueline.store.files import Files
+from dueline.wire import fastjson
 from dueline.wire.admin_bodies import DataVersion, GroupConfig, GroupConfigs
 
 __all__ = ["GroupTable"]
 
 GROUP_COUNT_MAX: Final = 100_000
+GROUPS_SIZE_BYTES_MAX: Final = 128 << 20
+CONFIG_SIZE_BYTES_MAX: Final = 64 << 10
+_CONFIG_SIZE: Final = 768
 
 
 class GroupTable:
@@ -35,6 +40,7 @@ class GroupTable:
         self._lock = threading.Lock()
         self._save_lock = threading.Lock()
         self._table: dict[str, GroupConfig] = {}
+        self.budget: Final = Budget("consumer groups", GROUPS_SIZE_BYTES_MAX)
         self._counter = 0
         self._saved_counter = 0
         self._changed_ms = clock.now_ms()
@@ -51,6 +57,7 @@ class GroupTable:
                 path=str(self._path),
             ) from error
         self._table = dict(found.subscription_group_table)
+        self.budget.add(sum(map(_size, self._table.values())))
         self._counter = self._saved_counter = found.data_version.counter
 
     def get(self, name: str) -> GroupConfig | None:
@@ -79,6 +86,14 @@ class GroupTable:
     def put(self, config: GroupConfig) -> GroupConfig:
         """Make a group, or change one."""
         check_group(config.group_name)
+        size = _size(config)
+        if size > CONFIG_SIZE_BYTES_MAX:
+            raise InvalidRequest(
+                f"consumer group {config.group_name}: expected a configuration of at most "
+                f"{CONFIG_SIZE_BYTES_MAX} bytes, found {size}",
+                limit=CONFIG_SIZE_BYTES_MAX,
+                found=size,
+            )
         with self._lock:
             if config.group_name not in self._table and len(self._table) >= GROUP_COUNT_MAX:
                 raise LimitExceeded(
@@ -87,6 +102,8 @@ class GroupTable:
                     limit=GROUP_COUNT_MAX,
                     found=len(self._table) + 1,
                 )
+            known = self._table.get(config.group_name)
+            self.budget.take(size - (0 if known is None else _size(known)))
             self._table[config.group_name] = config
             self._touch()
         return config
@@ -94,8 +111,10 @@ class GroupTable:
     def delete(self, name: str) -> bool:
         """Forget a group's configuration."""
         with self._lock:
-            if self._table.pop(name, None) is None:
+            known = self._table.pop(name, None)
+            if known is None:
                 return False
+            self.budget.give(_size(known))
             self._touch()
             return True
 
@@ -124,3 +143,10 @@ class GroupTable:
     def _touch(self) -> None:
         self._counter += 1
         self._changed_ms = self._clock.now_ms()
+
+
+def _size(config: GroupConfig) -> int:
+    """What a configuration takes; parts of it are any JSON that a tool has sent."""
+    extras = (config.attributes, config.group_retry_policy, config.subscription_data_set)
+    size = _CONFIG_SIZE + 2 * len(config.group_name)
+    return size + sum(8 * len(fastjson.dumps(each)) for each in extras if each is not None)

@@ -15,14 +15,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from dueline.errors import LimitExceeded
+from dueline.budget import Budget, check_size
+from dueline.consumer_offsets import check_group
 from dueline.wire.bodies import SubscriptionData
 from dueline.wire.codes import Language
 
 __all__ = ["CLIENT_SILENCE_MS_MAX", "Consumption", "Group", "Groups", "Member"]
 
 CLIENT_SILENCE_MS_MAX: Final = 120_000
-MEMBER_COUNT_MAX: Final = 200_000
+GROUPS_SIZE_BYTES_MAX: Final = 64 << 20
+CLIENT_ID_SIZE_MAX: Final = 1_024
+WORD_SIZE_MAX: Final = 64
+_GROUP_SIZE: Final = 1_024
+_MEMBER_SIZE: Final = 512
+_SUBSCRIPTION_SIZE: Final = 768
+_TAG_SIZE: Final = 96
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +51,11 @@ class Consumption:
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+
+    def check(self) -> None:
+        """Refuse words that are no words."""
+        for word in (self.consume_type, self.message_model, self.consume_from_where):
+            check_size("consumption", word, WORD_SIZE_MAX)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,8 +82,8 @@ class Groups:
         self._consumers: dict[str, Group] = {}
         self._producers: dict[str, dict[str, Member]] = {}
         self._on_change: list[OnChange] = []
-        self._count = 0
         self._lock = threading.RLock()
+        self.budget: Final = Budget("clients and subscriptions", GROUPS_SIZE_BYTES_MAX)
 
     def on_change(self, callback: OnChange) -> None:
         """Call with a consumer group's name when its clients or its subscriptions changed."""
@@ -91,36 +103,44 @@ class Groups:
         Args:
             subscriptions: all that the client wants; None: what it said before.
         """
+        consumption.check()
         with self._lock:
-            group = self._consumers.get(name)
-            if group is None:
-                group = self._consumers[name] = Group(name=name)
-            is_changed = self._enter(group.members, member)
+            group = self._consumers.get(name) or Group(name=name)
+            is_changed = self._enter(name, group.members, member)
+            self._consumers[name] = group
             group.consumption = consumption
             if subscriptions is not None:
-                is_changed |= _subscribe(group, subscriptions)
+                is_changed |= self._subscribe(group, list(subscriptions))
         if is_changed:
             self._tell(name)
         return is_changed
 
     def producer(self, name: str, member: Member) -> None:
         """A producer's heartbeat."""
+        check_group(name)
         with self._lock:
-            self._enter(self._producers.setdefault(name, {}), member)
+            members = self._producers.get(name, {})
+            self._enter(name, members, member)
+            self._producers[name] = members
 
-    def _enter(self, members: dict[str, Member], member: Member) -> bool:
+    def _enter(self, name: str, members: dict[str, Member], member: Member) -> bool:
+        check_size("client id", member.client_id, CLIENT_ID_SIZE_MAX)
         known = members.get(member.client_id)
         if known is None:
-            if self._count >= MEMBER_COUNT_MAX:
-                raise LimitExceeded(
-                    f"clients: expected at most {MEMBER_COUNT_MAX}, found as many",
-                    limit=MEMBER_COUNT_MAX,
-                    found=self._count + 1,
-                )
-            self._count += 1
+            size = _member_size(member) + (0 if members else _group_size(name))
+            self.budget.take(size)
         members[member.client_id] = member
         # The same client on a new connection has the same place in the list.
         return known is None
+
+    def _subscribe(self, group: Group, subscriptions: list[SubscriptionData]) -> bool:
+        before = _subscriptions_size(group.subscriptions.values())
+        # At most these: of an older version the known one stays, and is counted below.
+        self.budget.take(max(_subscriptions_size(subscriptions) - before, 0))
+        taken = max(_subscriptions_size(subscriptions), before)
+        is_changed = _subscribe(group, subscriptions)
+        self.budget.add(_subscriptions_size(group.subscriptions.values()) - taken)
+        return is_changed
 
     # Leaving
 
@@ -171,14 +191,21 @@ class Groups:
         for name, members in list(tables.items()):
             gone = [key for key, member in members.items() if is_gone(name, member)]
             for key in gone:
-                del members[key]
-            self._count -= len(gone)
+                self.budget.give(_member_size(members.pop(key)))
             if gone:
                 changed.append(name)
             if not members:
                 # A group without clients keeps its offsets and its configuration elsewhere.
-                self._consumers.pop(name, None) if consumers else self._producers.pop(name, None)
+                self._forget(name, consumers=consumers)
         return changed
+
+    def _forget(self, name: str, *, consumers: bool) -> None:
+        self.budget.give(_group_size(name))
+        if consumers:
+            group = self._consumers.pop(name)
+            self.budget.give(_subscriptions_size(group.subscriptions.values()))
+        else:
+            del self._producers[name]
 
     def _tell(self, name: str) -> None:
         for callback in self._on_change:
@@ -248,3 +275,21 @@ def _differs(known: SubscriptionData, other: SubscriptionData) -> bool:
     if other.sub_version < known.sub_version:
         return False
     return (known.sub_string, known.expression_type) != (other.sub_string, other.expression_type)
+
+
+def _group_size(name: str) -> int:
+    return _GROUP_SIZE + len(name)
+
+
+def _member_size(member: Member) -> int:
+    return _MEMBER_SIZE + 2 * len(member.client_id)
+
+
+def _subscriptions_size(subscriptions: Iterable[SubscriptionData]) -> int:
+    return sum(
+        _SUBSCRIPTION_SIZE
+        + 4 * (len(each.topic) + len(each.sub_string) + len(each.expression_type))
+        + _TAG_SIZE * len(each.code_set)
+        + sum(_TAG_SIZE + 4 * len(tag) for tag in each.tags_set)
+        for each in subscriptions
+    )

@@ -106,7 +106,7 @@ class Pop:
                 clients of the other protocol have refused.
 
         Raises:
-            LimitExceeded: too many groups and queues.
+            LimitExceeded: too many groups and queues, or too much is held and not finished.
             Unavailable, StoreClosed: receipts cannot be written.
         """
         share = self._lanes.share(group, topic)
@@ -138,6 +138,8 @@ class Pop:
             finally:
                 if take.changes:
                     self._log.append(take.changes)
+            if not take.messages and not take.dead:
+                self._lanes.check_room()
             self._lanes.publish(share, lanes)
         return Received(messages=take.messages, dead=take.dead)
 

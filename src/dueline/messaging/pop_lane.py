@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from dueline.budget import Budget
+
 __all__ = ["HELD_COUNT_MAX", "NEVER_MS", "RETRY_LANE", "Entry", "Lane"]
 
 NEVER_MS: Final = 1 << 62
@@ -30,6 +32,9 @@ NEVER_MS: Final = 1 << 62
 
 HELD_COUNT_MAX: Final = 20_000
 """So many unfinished messages of one queue, and no new ones are handed out before some are done."""
+
+ENTRY_SIZE: Final = 384
+"""Bytes that an unfinished message takes, more or less."""
 
 RETRY_LANE: Final = 1 << 31
 """Added to the queue id of a lane through a queue of the group's retry topic (see `pop_lanes`)."""
@@ -65,6 +70,18 @@ class Lane:
         self.entries: dict[int, Entry] = {}
         self._times: list[tuple[int, int, int]] = []
         self._groups: dict[int, deque[int]] = {}
+        self._budget: Budget | None = None
+
+    def count_in(self, budget: Budget) -> None:
+        """From now on this lane's unfinished messages count there."""
+        self._budget = budget
+        budget.add(ENTRY_SIZE * len(self.entries))
+
+    def count_out(self) -> None:
+        """The lane is given up, and its messages count no more."""
+        if self._budget is not None:
+            self._budget.give(ENTRY_SIZE * len(self.entries))
+            self._budget = None
 
     @property
     def is_retry(self) -> bool:
@@ -77,8 +94,13 @@ class Lane:
         return next(iter(self.entries), self.cursor)
 
     @property
-    def is_full(self) -> bool:
-        return len(self.entries) >= HELD_COUNT_MAX
+    def room(self) -> int:
+        """How many more messages may be handed out before some are done."""
+        room = HELD_COUNT_MAX - len(self.entries)
+        if self._budget is not None:
+            left = self._budget.size_bytes_max - self._budget.size_bytes
+            room = min(room, left // ENTRY_SIZE)
+        return max(room, 0)
 
     def advance(self, cursor: int) -> None:
         """Everything before `cursor` was read; what has no entry is done."""
@@ -88,6 +110,8 @@ class Lane:
         """Add an entry or replace it."""
         if entry.message_group and offset not in self.entries:
             self._groups.setdefault(entry.message_group, deque()).append(offset)
+        if self._budget is not None and offset not in self.entries:
+            self._budget.add(ENTRY_SIZE)
         self.entries[offset] = entry
         if not entry.is_parked:
             heapq.heappush(self._times, (entry.visible_ms, offset, entry.serial))
@@ -95,7 +119,11 @@ class Lane:
     def finish(self, offset: int) -> int | None:
         """Forget an entry; returns the parked offset that may be handed out now instead."""
         entry = self.entries.pop(offset, None)
-        if entry is None or not entry.message_group:
+        if entry is None:
+            return None
+        if self._budget is not None:
+            self._budget.give(ENTRY_SIZE)
+        if not entry.message_group:
             return None
         waiting = self._groups[entry.message_group]
         was_first = waiting[0] == offset

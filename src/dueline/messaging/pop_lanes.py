@@ -25,16 +25,21 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from dueline.budget import Budget
 from dueline.consumer_offsets import ConsumerOffsets
 from dueline.errors import InvalidRequest, LimitExceeded
 from dueline.message import check_topic
-from dueline.messaging.pop_lane import Lane
+from dueline.messaging.pop_lane import ENTRY_SIZE, Lane
 from dueline.messaging.pop_log import Change, LaneName, PopLog, advance, finish, hold, lane_change
 from dueline.messaging.pop_take import QueueReader, Share
 
 __all__ = ["LANE_COUNT_MAX", "Lanes"]
 
 LANE_COUNT_MAX: Final = 200_000
+LANES_SIZE_BYTES_MAX: Final = 256 << 20
+"""Of all lanes, and of the messages that groups hold."""
+_SHARE_SIZE: Final = 1_536
+_LANE_SIZE: Final = 1_024
 
 _Source = tuple[str, str, int]
 """Group, topic and queue that a lane reads."""
@@ -53,6 +58,7 @@ class Lanes:
         self._consumed: dict[_Source, int] = {}
         """Consumed by the other protocol, whatever the lanes say."""
         self._next_number = 0
+        self.budget: Final = Budget("held messages", LANES_SIZE_BYTES_MAX)
         self._lock = threading.Lock()
         for lane, name in log.open():
             self._adopt(lane, name)
@@ -60,7 +66,7 @@ class Lanes:
             self._tell_all(offsets)
 
     def _adopt(self, lane: Lane, name: LaneName) -> None:
-        share = self.share(name.group, name.topic)
+        share = self._shares.get((name.group, name.topic)) or self._new_share(name)
         topic, queue_id = share.source(lane)
         end = self._store.offset_range(topic, queue_id)[1]
         # Messages that were received and are gone: only with `flush = async`. The queue hands out
@@ -94,11 +100,22 @@ class Lanes:
         share = self._shares.get((group, topic))
         if share is None:
             with self._lock:
-                name = LaneName(group=group, topic=topic)
-                share = self._shares.setdefault(
-                    (group, topic), Share(name, self._store, self._log.epoch)
-                )
+                share = self._shares.get((group, topic))
+                if share is None:
+                    if not self.budget.has_room(_SHARE_SIZE):
+                        raise self.budget.error(_SHARE_SIZE)
+                    share = self._new_share(LaneName(group=group, topic=topic))
         return share
+
+    def _new_share(self, name: LaneName) -> Share:
+        self.budget.add(_SHARE_SIZE + 2 * (len(name.group) + len(name.topic)))
+        share = self._shares[name.group, name.topic] = Share(name, self._store, self._log.epoch)
+        return share
+
+    def check_room(self) -> None:
+        """Raises LimitExceeded if nobody can be given a message for want of memory."""
+        if not self.budget.has_room(ENTRY_SIZE):
+            raise self.budget.error(ENTRY_SIZE)
 
     def shares(self) -> list[Share]:
         with self._lock:
@@ -153,6 +170,8 @@ class Lanes:
                 limit=LANE_COUNT_MAX,
                 found=len(self._lanes) + 1,
             )
+        if not self.budget.has_room(_LANE_SIZE):
+            raise self.budget.error(_LANE_SIZE)
         lane = Lane(number=self._next_number, queue_id=queue_id, cursor=0)
         lane.cursor = self._first_offset(share, lane) if cursor is None else cursor
         self._next_number += 1
@@ -165,10 +184,14 @@ class Lanes:
         lane.published = lane.floor
         self._lanes[lane.number] = (share, lane)
         share.lanes[lane.queue_id] = lane
+        self.budget.add(_LANE_SIZE)
+        lane.count_in(self.budget)
         self._readers.setdefault(_source(share, lane), []).append(lane)
 
     def _drop(self, share: Share, lane: Lane) -> None:
         del self._lanes[lane.number]
+        self.budget.give(_LANE_SIZE)
+        lane.count_out()
         self._readers[_source(share, lane)].remove(lane)
 
     def _first_offset(self, share: Share, lane: Lane) -> int:

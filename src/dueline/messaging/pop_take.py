@@ -209,11 +209,11 @@ class Take:
         scanned = 0
         scanned_max = _READ_COUNT_MAX if self.wanted.needs_properties else _SCAN_COUNT_MAX
         before = lane.cursor
-        while self._left > 0 and not lane.is_full and scanned < scanned_max:
+        while self._left > 0 and lane.room and scanned < scanned_max:
             result = self.share.store.read(
                 *self.share.source(lane),
                 lane.cursor,
-                count_max=self._left,
+                count_max=min(self._left, lane.room),
                 size_bytes_max=min(self.size_bytes_max - self.size_bytes, _READ_SIZE_BYTES_MAX),
                 # Refused by a client of the group, so it was wanted.
                 accept=None if lane.is_retry else self.wanted.accept,

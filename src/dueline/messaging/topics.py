@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from dueline.admission import check_queue_id
+from dueline.budget import Budget
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
 from dueline.message import HALF_TOPIC, QUEUE_COUNT_MAX, check_topic
@@ -42,6 +43,10 @@ __all__ = ["READ_WRITE", "TopicOptions", "Topics", "check_writable"]
 
 READ_WRITE: Final = int(Permission.READ | Permission.WRITE)
 TOPIC_COUNT_MAX: Final = 100_000
+TOPICS_SIZE_BYTES_MAX: Final = 128 << 20
+CONFIG_SIZE_BYTES_MAX: Final = 64 << 10
+_CONFIG_SIZE: Final = 1_024
+_ATTRIBUTE_SIZE: Final = 160
 DEFAULT_TOPIC_QUEUE_COUNT: Final = 8
 
 
@@ -90,6 +95,7 @@ class Topics:
         self._table: dict[str, TopicConfig] = {}
         self._texts: dict[str, tuple[TopicConfig, bytes]] = {}  # as they stand in the file
         self._unsaved: dict[str, int] = {}  # by name: the table's version that the file lacks
+        self.budget: Final = Budget("topics", TOPICS_SIZE_BYTES_MAX)
         self._counter = 0
         self._saved_counter = 0
         self._changed_ms = clock.now_ms()
@@ -97,6 +103,7 @@ class Topics:
             self._load(files.read(path))
         for config in _built_in(self.options):
             self._table.setdefault(config.topic_name, config)
+        self.budget.add(sum(map(_size, self._table.values())))
         self._adopt_all()
 
     def _load(self, data: bytes) -> None:
@@ -224,6 +231,14 @@ class Topics:
                     f"found {count}",
                     field="queueNums",
                 )
+        size = _size(config)
+        if size > CONFIG_SIZE_BYTES_MAX:
+            raise InvalidRequest(
+                f"topic {config.topic_name}: expected a configuration of at most "
+                f"{CONFIG_SIZE_BYTES_MAX} bytes, found {size}",
+                limit=CONFIG_SIZE_BYTES_MAX,
+                found=size,
+            )
         with self._lock:
             if config.topic_name not in self._table and len(self._table) >= TOPIC_COUNT_MAX:
                 raise LimitExceeded(
@@ -231,6 +246,8 @@ class Topics:
                     limit=TOPIC_COUNT_MAX,
                     found=len(self._table) + 1,
                 )
+            known = self._table.get(config.topic_name)
+            self.budget.take(size - (0 if known is None else _size(known)))
             self._table[config.topic_name] = config
             self._touch(config.topic_name)
         return config
@@ -242,9 +259,11 @@ class Topics:
                 f"topic {name}: expected one that is not the broker's own", field="topic"
             )
         with self._lock:
-            if self._table.pop(name, None) is None:
+            known = self._table.pop(name, None)
+            if known is None:
                 return False
             self._texts.pop(name, None)
+            self.budget.give(_size(known))
             self._touch(name)
             return True
 
@@ -308,7 +327,9 @@ class Topics:
         count = max(needed, 1 if name.startswith("%") else self.options.queue_count)
         config = TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
         with self._lock:
-            self._table.setdefault(name, config)
+            if name not in self._table:
+                self.budget.add(_size(config))  # the store has it already
+                self._table[name] = config
             self._touch(name)
             return self._table[name]
 
@@ -332,6 +353,13 @@ def _new_topic(name: str, queue_count: int, perm: int) -> TopicConfig:
     return TopicConfig(
         topic_name=name, read_queue_nums=queue_count, write_queue_nums=queue_count, perm=perm
     )
+
+
+def _size(config: TopicConfig) -> int:
+    """What a configuration takes, and its text; names and values of attributes are a tool's."""
+    size = _CONFIG_SIZE + 2 * (len(config.topic_name) + len(config.topic_filter_type))
+    pairs = (config.attributes or {}).items()
+    return size + sum(_ATTRIBUTE_SIZE + 2 * (len(name) + len(value)) for name, value in pairs)
 
 
 def with_permission(config: TopicConfig, perm: int) -> TopicConfig:

@@ -11,13 +11,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from dueline.budget import Budget, check_size
 from dueline.errors import LimitExceeded
+from dueline.message import TOPIC_SIZE_MAX
+from dueline.messaging.groups import CLIENT_ID_SIZE_MAX
 from dueline.server.grpc.schema import ENUMS
 
 __all__ = ["Client", "Clients", "Stream"]
+
+CLIENTS_SIZE_BYTES_MAX: Final = 64 << 20
+PUBLISHED_COUNT_MAX: Final = 1_000
+_CLIENT_SIZE: Final = 2_048
+_TOPIC_SIZE: Final = 160
 
 PUSH_CONSUMER: Final = ENUMS["ClientType"]["PUSH_CONSUMER"]
 
@@ -47,6 +55,7 @@ class Clients:
         self._gone_after_s: Final = gone_after_ms / 1_000
         self._clients: dict[str, Client] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self.budget: Final = Budget("clients and their topics", CLIENTS_SIZE_BYTES_MAX)
         self.on_gone: Callable[[str], None] = lambda client_id: None
 
     def __len__(self) -> int:
@@ -77,10 +86,35 @@ class Clients:
                     limit=self._count_max,
                     found=len(self._clients) + 1,
                 )
-            client = self._clients[client_id] = Client(client_id=client_id)
+            check_size("client id", client_id, CLIENT_ID_SIZE_MAX)
+            client = Client(client_id=client_id)
+            self.budget.take(_size(client))
+            self._clients[client_id] = client
         client.streams.append(stream)
         self._cancel_timer(client_id)
         return client
+
+    def publishes(self, client: Client, topics: frozenset[str]) -> None:
+        """A producer has said where it publishes to; what it said before counts as well.
+
+        Raises:
+            InvalidRequest: a name that no topic has.
+            LimitExceeded: too much for all clients together.
+        """
+        for topic in topics:
+            check_size("topic", topic, TOPIC_SIZE_MAX)
+        merged = client.topics | topics
+        if len(merged) > PUBLISHED_COUNT_MAX:
+            merged = topics
+        if self._clients.get(client.client_id) is client:
+            before = _size(client)
+            self.budget.take(_size(replace(client, topics=merged)) - before)
+        client.topics = merged
+
+    def _remove(self, client_id: str) -> None:
+        client = self._clients.pop(client_id, None)
+        if client is not None:
+            self.budget.give(_size(client))
 
     def closed(self, client_id: str, stream: Stream) -> None:
         """A stream has ended; its client has a moment to come back."""
@@ -98,7 +132,7 @@ class Clients:
     def terminated(self, client_id: str) -> None:
         """A client says that it ends."""
         self._cancel_timer(client_id)
-        self._clients.pop(client_id, None)
+        self._remove(client_id)
         self.on_gone(client_id)
 
     def producers_of(self, topic: str) -> Iterator[Client]:
@@ -115,10 +149,15 @@ class Clients:
     def _forget_if_absent(self, client_id: str) -> None:
         self._timers.pop(client_id, None)
         if not self.is_present(client_id):
-            self._clients.pop(client_id, None)
+            self._remove(client_id)
             self.on_gone(client_id)
 
     def _cancel_timer(self, client_id: str) -> None:
         timer = self._timers.pop(client_id, None)
         if timer is not None:
             timer.cancel()
+
+
+def _size(client: Client) -> int:
+    topics_size = sum(_TOPIC_SIZE + len(topic) for topic in client.topics)
+    return _CLIENT_SIZE + 2 * len(client.client_id) + topics_size

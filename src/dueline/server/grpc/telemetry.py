@@ -12,7 +12,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from dueline.budget import check_size
+from dueline.consumer_offsets import check_group
 from dueline.errors import BrokerError
+from dueline.message import TOPIC_SIZE_MAX
+from dueline.server.grpc.clients import PUBLISHED_COUNT_MAX
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import name_of, set_time
 from dueline.server.grpc.parts import Parts, client_id_of
@@ -28,7 +32,6 @@ _Termination: Final = message_class("NotifyClientTerminationResponse")
 _CONSUMERS: Final = {
     ENUMS["ClientType"][name] for name in ("PUSH_CONSUMER", "SIMPLE_CONSUMER", "PULL_CONSUMER")
 }
-_PUBLISHED_COUNT_MAX: Final = 1_000
 
 
 class Telemetry:
@@ -74,11 +77,15 @@ class Telemetry:
         client.client_type = settings.client_type
         client.seen_ms = self._parts.now_ms()
         if settings.HasField("publishing"):
-            topics = settings.publishing.topics[:_PUBLISHED_COUNT_MAX]
-            client.topics = client.topics | frozenset(map(name_of, topics))
-            client.namespace = topics[0].resource_namespace if topics else client.namespace
+            topics = settings.publishing.topics[:PUBLISHED_COUNT_MAX]
+            self._parts.clients.publishes(client, frozenset(map(name_of, topics)))
+            if topics:
+                check_size("namespace", topics[0].resource_namespace, TOPIC_SIZE_MAX)
+                client.namespace = topics[0].resource_namespace
         if settings.HasField("subscription"):
-            client.group = name_of(settings.subscription.group)
+            group = name_of(settings.subscription.group)
+            check_group(group)
+            client.group = group
 
     def _merged(self, settings: Any) -> Any:
         """The client's settings with the broker's values in them."""

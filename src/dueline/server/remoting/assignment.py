@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
-from dueline.errors import InvalidRequest, LimitExceeded
+from dueline.budget import Budget
+from dueline.consumer_offsets import check_group
+from dueline.errors import InvalidRequest
+from dueline.message import check_topic
 from dueline.messaging.names import group_of_retry
 from dueline.server.remoting.answers import OK, Answer
 from dueline.server.remoting.channel import Request
@@ -31,7 +34,8 @@ __all__ = ["ANY_QUEUE", "Assignments", "part_of"]
 PULL: Final = "PULL"
 POP: Final = "POP"
 ANY_QUEUE: Final = -1
-MODE_COUNT_MAX: Final = 100_000
+MODES_SIZE_BYTES_MAX: Final = 8 << 20
+_MODE_SIZE: Final = 512
 
 T = TypeVar("T")
 
@@ -43,6 +47,7 @@ class Assignments:
         self._context = context
         self._has_pop = has_pop
         self._modes: dict[tuple[str, str], str] = {}
+        self.budget: Final = Budget("request modes", MODES_SIZE_BYTES_MAX)
 
     def table(self) -> Mapping[int, Handler]:
         return {
@@ -80,8 +85,10 @@ class Assignments:
         wanted = SetRequestMode.decode_request(request.command.body)
         if wanted.mode not in (PULL, POP) or (wanted.mode == POP and not self._has_pop):
             raise InvalidRequest(f"mode: expected {PULL} or {POP}, found {wanted.mode!r:.80}")
-        if len(self._modes) >= MODE_COUNT_MAX:
-            raise LimitExceeded("request modes: too many", limit=MODE_COUNT_MAX)
+        check_group(wanted.consumer_group)
+        check_topic(wanted.topic)
+        if (wanted.consumer_group, wanted.topic) not in self._modes:
+            self.budget.take(_MODE_SIZE + len(wanted.consumer_group) + len(wanted.topic))
         self._modes[wanted.consumer_group, wanted.topic] = wanted.mode
         return OK
 

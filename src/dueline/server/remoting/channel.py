@@ -34,6 +34,8 @@ __all__ = ["Channel", "Request"]
 
 CALL_COUNT_MAX: Final = 1_024
 _ONEWAY: Final = 2
+_FIELD_SIZE: Final = 200
+"""What a header's field takes beside its text."""
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +43,12 @@ log = logging.getLogger(__name__)
 class Request:
     """A request until it is answered, once."""
 
-    __slots__ = ("_is_open", "_reserved_bytes", "channel", "command")
+    __slots__ = ("_is_open", "_reserved_bytes", "channel", "command", "size_bytes")
 
-    def __init__(self, channel: Channel, command: Command) -> None:
+    def __init__(self, channel: Channel, command: Command, size_bytes: int = 0) -> None:
         self.channel = channel
         self.command = command
+        self.size_bytes = size_bytes
         self._is_open = True
         self._reserved_bytes = 0
 
@@ -101,6 +104,7 @@ class Channel(asyncio.Protocol):
         self.active_s = hub.loop.time()
         self.paused_s: float | None = None
         self.request_count = 0
+        self.request_size_bytes = 0
         self.is_member = False
         self.address = ""
         self.peer = ""
@@ -156,7 +160,9 @@ class Channel(asyncio.Protocol):
     def _take_all(self, data: bytes) -> None:
         with contextlib.closing(self._decoder.feed(data)) as frames:
             for frame in frames:
-                self._take(Command.decode(frame))
+                command = Command.decode(frame)
+                size_bytes = len(frame.header) + len(frame.body) + _FIELD_SIZE * len(command.ext)
+                self._take(command, size_bytes)
                 if not self.room.is_free:
                     self._is_blocked = True
                     self._pause_or_resume_reading()
@@ -206,9 +212,9 @@ class Channel(asyncio.Protocol):
 
     # What comes in
 
-    def _take(self, command: Command) -> None:
+    def _take(self, command: Command, size_bytes: int) -> None:
         if not command.is_response:
-            self._hub.take(Request(self, command))
+            self._hub.take(Request(self, command, size_bytes))
             return
         future = self._calls.pop(command.opaque, None)
         if future is not None and not future.done():
@@ -223,8 +229,7 @@ class Channel(asyncio.Protocol):
 
     def finished(self, request: Request, answer: Answer) -> None:
         """A request has its answer; for `Request` only."""
-        self.request_count -= 1
-        self._hub.request_count -= 1
+        self._hub.finished(request)
         if request.command.is_oneway or self._transport is None:
             return
         reply = request.command.reply(
@@ -245,8 +250,7 @@ class Channel(asyncio.Protocol):
 
     def finished_with(self, request: Request, frame: bytes) -> None:
         """The same with an answer that is encoded already."""
-        self.request_count -= 1
-        self._hub.request_count -= 1
+        self._hub.finished(request)
         if not request.command.is_oneway:
             self._write(frame)
 

@@ -65,6 +65,7 @@ class Hub:
         self.loop: Final = runtime.loop
         self.limits: Final = limits or Limits()
         self.request_count = 0
+        self.request_size_bytes = 0
         self.violation_count = 0
         self.refused_count = 0
         self.on_leave: list[Callable[[Channel], None]] = []
@@ -203,12 +204,10 @@ class Hub:
         """A request has come."""
         channel = request.channel
         channel.request_count += 1
+        channel.request_size_bytes += request.size_bytes
         self.request_count += 1
-        limits = self.limits
-        if (
-            channel.request_count > limits.request_count_max
-            or self.request_count > limits.total_request_count_max
-        ):
+        self.request_size_bytes += request.size_bytes
+        if self._is_busy(channel):
             request.answer(
                 Answer(
                     code=ResponseCode.SYSTEM_BUSY,
@@ -226,6 +225,22 @@ class Hub:
             )
             return
         self._run(handler, request)
+
+    def _is_busy(self, channel: Channel) -> bool:
+        limits = self.limits
+        return (
+            channel.request_count > limits.request_count_max
+            or channel.request_size_bytes > limits.request_size_bytes_max
+            or self.request_count > limits.total_request_count_max
+            or self.request_size_bytes > limits.total_request_size_bytes_max
+        )
+
+    def finished(self, request: Request) -> None:
+        """A request has its answer, and is forgotten."""
+        request.channel.request_count -= 1
+        request.channel.request_size_bytes -= request.size_bytes
+        self.request_count -= 1
+        self.request_size_bytes -= request.size_bytes
 
     def _run(self, handler: Handler, request: Request) -> None:
         try:

@@ -16,9 +16,12 @@ class Limits:
     connection_count_max: int = 10_000
     request_count_max: int = 4_096
     """Requests of one connection that are not answered yet, waiting pulls among them."""
+    request_size_bytes_max: int = 64 << 20
+    """The bytes of these, and what their fields take in memory."""
     total_request_count_max: int = 100_000
     waiting_count_max: int = 80_000
     """Pulls and pops of all connections that wait for messages; shared out when they are many."""
+    total_request_size_bytes_max: int = 256 << 20
     frame_size_bytes_max: int = FRAME_SIZE_BYTES_MAX
     held_size_bytes_max: int = 256 << 20
     """Bytes of unfinished frames, of all connections together."""

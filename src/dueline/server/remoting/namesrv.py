@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dueline.errors import LimitExceeded, NotFound
+from dueline.budget import Budget
+from dueline.errors import NotFound
 from dueline.messaging.names import is_system_topic
 from dueline.messaging.topics import with_permission
 from dueline.server.remoting.answers import OK, Answer, Refused
@@ -34,7 +35,8 @@ from dueline.wire.headers import RouteRequest
 
 __all__ = ["NameServer"]
 
-VALUE_COUNT_MAX: Final = 10_000
+VALUES_SIZE_BYTES_MAX: Final = 4 << 20
+_VALUE_SIZE: Final = 512
 
 
 class NameServer:
@@ -43,6 +45,7 @@ class NameServer:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._values: dict[tuple[str, str], str] = {}
+        self.budget: Final = Budget("key and value pairs", VALUES_SIZE_BYTES_MAX)
 
     def table(self) -> Mapping[int, Handler]:
         return {
@@ -156,12 +159,16 @@ class NameServer:
 
     def put_value(self, request: Request) -> Answer:
         header = KeyValueRequest.decode(request.command.ext)
-        if len(self._values) >= VALUE_COUNT_MAX:
-            raise LimitExceeded(
-                f"values: expected at most {VALUE_COUNT_MAX}, found as many", limit=VALUE_COUNT_MAX
-            )
-        self._values[header.namespace, header.key] = header.value
+        place = (header.namespace, header.key)
+        known = self._size(place)
+        self.budget.take(_VALUE_SIZE + sum(map(len, (*place, header.value))) - known)
+        self._values[place] = header.value
         return OK
+
+    def _size(self, place: tuple[str, str]) -> int:
+        """What a pair takes, if there is one."""
+        value = self._values.get(place)
+        return 0 if value is None else _VALUE_SIZE + sum(map(len, (*place, value)))
 
     def get_value(self, request: Request) -> Answer:
         header = KeyRequest.decode(request.command.ext)
@@ -175,6 +182,7 @@ class NameServer:
 
     def delete_value(self, request: Request) -> Answer:
         header = KeyRequest.decode(request.command.ext)
+        self.budget.give(self._size((header.namespace, header.key)))
         self._values.pop((header.namespace, header.key), None)
         return OK
 
