@@ -299,7 +299,7 @@ class _QueueFiles:
                 self._findings.loss(
                     "consume queue",
                     f"{queue.name}/{path.name}",
-                    f"expected {expected} bytes, found {size}: the store does not open so",
+                    f"expected {expected} bytes, found {size}: the store may refuse to open",
                     "stop the broker and remove the file: it is made again from the log",
                 )
                 self.suspect.add((queue.name, base))
