@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Channel", "Request"]
 
+TURN_S_MAX: Final = 0.003
+"""How long the requests of one connection may take before it is the others' turn."""
 CALL_COUNT_MAX: Final = 1_024
 _ONEWAY: Final = 2
 _FIELD_SIZE: Final = 200
@@ -158,16 +160,24 @@ class Channel(asyncio.Protocol):
         self._hub.note_held(self, self._decoder.held_bytes - before)
 
     def _take_all(self, data: bytes) -> None:
+        end_s = self._loop.time() + TURN_S_MAX
         with contextlib.closing(self._decoder.feed(data)) as frames:
             for frame in frames:
                 command = Command.decode(frame)
                 size_bytes = len(frame.header) + len(frame.body) + _FIELD_SIZE * len(command.ext)
                 self._take(command, size_bytes)
                 if not self.room.is_free:
-                    self._is_blocked = True
-                    self._pause_or_resume_reading()
+                    self._block()
                     self.room.wait(self._unblock)
                     return
+                if self._loop.time() > end_s:  # the others first
+                    self._block()
+                    self._loop.call_soon(self._unblock)
+                    return
+
+    def _block(self) -> None:
+        self._is_blocked = True
+        self._pause_or_resume_reading()
 
     def _unblock(self) -> None:
         """There is room again; what has come meanwhile goes first."""
@@ -178,7 +188,7 @@ class Channel(asyncio.Protocol):
 
     @property
     def is_blocked(self) -> bool:
-        """Are requests here that are not looked at for want of room?"""
+        """Are requests here that are not looked at for want of room, or of time in this turn?"""
         return self._is_blocked
 
     def _pause_or_resume_reading(self) -> None:
