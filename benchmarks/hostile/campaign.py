@@ -22,7 +22,7 @@ from dueline.clock import system_time_ms
 
 __all__ = ["Served", "Stage", "campaign"]
 
-READY_S_MAX: Final = 180.0
+READY_S_MAX: Final = 300.0
 STOP_S_MAX: Final = 60.0
 _SAMPLE_S: Final = 0.2
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.hostile.campaign import Served, campaign
 from benchmarks.hostile.peers import PEERS
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 MEMORY_MIB_MAX = 1_500
 """Without bounds each of several peers alone had the broker use more within seconds."""
