@@ -16,7 +16,7 @@ from dueline.messaging.topics import with_permission
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
-from dueline.server.remoting.hub import Handler
+from dueline.server.remoting.hub import Handler, Hub, blocking
 from dueline.wire.admin_bodies import ClusterInfo, KeyValues, TopicList
 from dueline.wire.admin_headers import (
     AddWritePermissionResponse,
@@ -42,8 +42,9 @@ _VALUE_SIZE: Final = 512
 class NameServer:
     """Handlers of the name server's port."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, hub: Hub) -> None:
         self._context = context
+        self._hub = hub
         self._values: dict[tuple[str, str], str] = {}
         self.budget: Final = Budget("key and value pairs", VALUES_SIZE_BYTES_MAX)
 
@@ -51,17 +52,19 @@ class NameServer:
         return {
             RequestCode.GET_ROUTE_INFO_BY_TOPIC: self.route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAME_SERVER: self.topic_list,
-            RequestCode.GET_TOPICS_BY_CLUSTER: self.topics_by_cluster,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NAME_SERVER: self.system_topics,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAME_SERVER: blocking(self._hub, self.topic_list),
+            RequestCode.GET_TOPICS_BY_CLUSTER: blocking(self._hub, self.topics_by_cluster),
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NAME_SERVER: blocking(
+                self._hub, self.system_topics
+            ),
             RequestCode.DELETE_TOPIC_IN_NAME_SERVER: self.delete_topic,
             RequestCode.PUT_KEY_VALUE_CONFIG: self.put_value,
             RequestCode.GET_KEY_VALUE_CONFIG: self.get_value,
             RequestCode.DELETE_KEY_VALUE_CONFIG: self.delete_value,
             RequestCode.LIST_KEY_VALUES_BY_NAMESPACE: self.values,
             RequestCode.GET_NAME_SERVER_CONFIG: self.config,
-            RequestCode.WIPE_WRITE_PERMISSION_OF_BROKER: self.wipe_permission,
-            RequestCode.ADD_WRITE_PERMISSION_OF_BROKER: self.add_permission,
+            RequestCode.WIPE_WRITE_PERMISSION_OF_BROKER: blocking(self._hub, self.wipe_permission),
+            RequestCode.ADD_WRITE_PERMISSION_OF_BROKER: blocking(self._hub, self.add_permission),
         }
 
     def route(self, request: Request) -> Answer:
@@ -132,17 +135,13 @@ class NameServer:
 
     # Permissions
 
-    def wipe_permission(self, request: Request) -> Answer | None:
+    def wipe_permission(self, request: Request) -> Answer:
         count = self._change_permission(request, lambda perm: perm & ~Permission.WRITE)
-        ext = WipeWritePermissionResponse(wipe_topic_count=count).encode()
-        self._context.saved(request, lambda: Answer(ext=ext))
-        return None
+        return Answer(ext=WipeWritePermissionResponse(wipe_topic_count=count).encode())
 
-    def add_permission(self, request: Request) -> Answer | None:
+    def add_permission(self, request: Request) -> Answer:
         count = self._change_permission(request, lambda perm: perm | Permission.WRITE)
-        ext = AddWritePermissionResponse(add_topic_count=count).encode()
-        self._context.saved(request, lambda: Answer(ext=ext))
-        return None
+        return Answer(ext=AddWritePermissionResponse(add_topic_count=count).encode())
 
     def _change_permission(self, request: Request, change: Callable[[int], int]) -> int:
         if BrokerNameRequest.decode(request.command.ext).broker_name != self._context.broker_name:
@@ -153,6 +152,7 @@ class NameServer:
             if perm != config.perm and not is_system_topic(config.topic_name):
                 self._context.topics.put(with_permission(config, perm))
                 count += 1
+        self._context.messaging.save()
         return count
 
     # Key and value pairs: kept in memory, for the tools that write some before they delete topics

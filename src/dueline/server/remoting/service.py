@@ -153,7 +153,7 @@ class RemotingService:
             members.expire()
         if self._options.name_server is not None:
             names = self._hub("name server", runtime)
-            names.add(NameServer(context).table())
+            names.add(NameServer(context, names).table())
             await names.listen(self._options.name_server)
         return tasks
 
