@@ -126,6 +126,12 @@ class StoreSettings:
         "How long messages can be read after they became visible, and what became of a delayed one "
         "is known.",
     )
+    order_wait_ms: int = setting(
+        60_000,
+        DURATION,
+        "How long messages that are due wait for one of their queue that is due earlier and late; "
+        "`0s`: not at all.",
+    )
     disk_used_ratio_max: float = setting(
         0.90,
         RATIO,

@@ -286,7 +286,7 @@ def test_damage_in_derived_files_is_repaired(finished: Finished, fast_path: Path
             shutil.rmtree(path)
 
     # Second copies are looked at only if the first is damaged; queues are when they are read.
-    names = {"timeline", "delaylog", "commitlog", "checkpoint.json", "timeline.states"}
+    names = {"timeline", "delaylog", "commitlog", "checkpoint.json", "timeline.states", "done"}
     assert noticed == names
 
 

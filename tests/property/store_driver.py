@@ -19,6 +19,7 @@ from dueline.store import record as records
 
 LEVEL_TABLES = ("1s 5s 10s", "2s 1m", "1s 2s 3s 4s")
 RETENTION_MS = 30_000
+ORDER_WAIT_MS = 2_000
 TOPICS = ("a", "b%c")
 QUEUES = st.tuples(st.sampled_from(TOPICS), st.integers(0, 2))
 KEYS = st.lists(st.sampled_from(["k1", "k2", "k3", "k4"]), max_size=2, unique=True)
@@ -50,7 +51,7 @@ class StoreDriver(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="dueline-model-"))
         self.generation = 0
         self.wall = Wall()
-        self.model = Model()
+        self.model = Model(ORDER_WAIT_MS)
         self.levels = LEVEL_TABLES[0]
         self.batches: list[pa.RecordBatch] = []
         self.corners: list[Corner] = []
@@ -69,6 +70,7 @@ class StoreDriver(RuleBasedStateMachine):
             queue_file_units=5,
             open_units_max=4,
             retention_ms=RETENTION_MS,
+            order_wait_ms=ORDER_WAIT_MS,
             compact_live_ratio=0.5,
             levels=self.levels,
             disk_used_ratio_max=1.0,
@@ -180,6 +182,11 @@ class StoreDriver(RuleBasedStateMachine):
         """Offset ids name a place in the delay log: they are good while there is a record."""
         return [] if self.has_deleted else message.ids
 
+    def emptied_queues(self) -> set[Queue]:
+        """Queues that held something, all of which was deleted."""
+        ranges = {queue: self.store.offset_range(*queue) for queue in self.store.queues()}
+        return {queue for queue, (start, end) in ranges.items() if start == end > 0}
+
     def answers(self, name: str, success: str, topic: str | None = None) -> list[str]:
         """What the store may say about a name."""
         return self.model.answers(name, success, retention_ms=RETENTION_MS, topic=topic)
@@ -203,6 +210,8 @@ class StoreDriver(RuleBasedStateMachine):
         clock_ms = self.store.clock.now_ms()
         assert clock_ms >= _latest(self.seen, promised_ms), "shown times must not come again"
         assert clock_ms <= _latest(self.model.queues, promised_ms), "nobody was told of that time"
+        ends = {queue: self.store.offset_range(*queue)[1] for queue in self.store.queues()}
+        self.model.stopped(ends)
         self.now_ms  # noqa: B018 - what fell due meanwhile
 
     @invariant()
@@ -237,7 +246,12 @@ class StoreDriver(RuleBasedStateMachine):
             assert end == len(shown)
             assert self.read_queue(queue, start, end) == shown[start:]
         assert self.store.gate_row_count == self.model.carried_count
-        assert self.store.gate_next_ms == self.model.carried_next_ms
+        next_ms = self.model.carried_next_ms
+        if next_ms is None or next_ms > now_ms:
+            assert self.store.gate_next_ms == next_ms
+        else:  # held back, and looked at again soon
+            assert self.store.gate_next_ms is not None
+            assert now_ms < self.store.gate_next_ms <= now_ms + 10
         assert self.store.pending_by_topic() == self.model.by_topic()
         for topic in (None, *TOPICS):
             found = self.store.pending_by_bucket(1_000, topic)

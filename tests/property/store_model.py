@@ -1,12 +1,12 @@
 """A delayed-message store as a dictionary, a heap and lists: the oracle of the model test.
 
-It knows nothing of files, runs, corners or gates. What is due and was carried over is visible; the
-order of a queue is (visible time, order of arrival in the commit log).
+It knows nothing of files, runs, corners or gates. What is due and was carried over is visible, if
+nothing of its queue that is due earlier is still pending and late by less than the bound; the order
+of a queue is (store time, order of arrival in the commit log).
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -29,6 +29,7 @@ class Delayed:
     state: str = PENDING
     ids: list[str] = field(default_factory=list)
     done_ms: int = 0
+    gate_due_ms: int = 0  # its due time, as far as the store knows it when it stands at the gate
 
     @property
     def key(self) -> tuple[int, int]:
@@ -47,11 +48,12 @@ class Shown:
 class Model:
     """The promised behaviour."""
 
-    def __init__(self) -> None:
+    def __init__(self, order_wait_ms: int) -> None:
+        self._order_wait_ms = order_wait_ms
         self.messages: list[Delayed] = []
         self.accepted_ms = 0
         self.queues: dict[Queue, list[Shown]] = defaultdict(list)
-        self._carried: list[tuple[int, int, int]] = []
+        self._carried: dict[Queue, list[tuple[int, int, int]]] = defaultdict(list)
         self._order = 0
         self._ordinary_ms: dict[str, int] = {}
         self._latest_ms = 0
@@ -61,22 +63,61 @@ class Model:
     def show_until(self, now_ms: int) -> None:
         """Whatever was carried over and is due becomes visible."""
         self._latest_ms = max(self._latest_ms, now_ms)
-        while self._carried and self._carried[0][0] <= now_ms:
-            visible_ms, _, seq = heapq.heappop(self._carried)
-            message = self.messages[seq]
-            if message.state == CARRIED:
-                self.end(message, VISIBLE)
-                shown = Shown(body=message.body, store_ms=visible_ms, seq=seq)
-                self.queues[message.queue].append(shown)
+        for queue, rows in self._carried.items():
+            for message in self._waiting(queue, now_ms):
+                if self._is_overtaking(message, now_ms):
+                    break
+                self._show(queue, rows)
+
+    def _waiting(self, queue: Queue, now_ms: int) -> list[Delayed]:
+        """Who was carried over to a queue and is due by now, in the order of the log."""
+        rows = [row for row in sorted(self._carried[queue]) if self._is_carried(row)]
+        self._carried[queue][:] = rows
+        return [self.messages[seq] for stamp_ms, _, seq in rows if stamp_ms <= now_ms]
+
+    def _is_carried(self, row: tuple[int, int, int]) -> bool:
+        return self.messages[row[2]].state == CARRIED
+
+    def _is_overtaking(self, message: Delayed, now_ms: int) -> bool:
+        return any(
+            now_ms - self._order_wait_ms < other.due_ms < message.gate_due_ms
+            for other in self.messages
+            if other.state == PENDING and other.queue == message.queue
+        )
+
+    def _show(self, queue: Queue, rows: list[tuple[int, int, int]]) -> None:
+        store_ms, _, seq = rows.pop(0)
+        self.end(self.messages[seq], VISIBLE)
+        self.queues[queue].append(Shown(body=self.messages[seq].body, store_ms=store_ms, seq=seq))
+
+    def show_all(self, queue: Queue, now_ms: int) -> None:
+        """Nobody in this queue waits for anybody."""
+        for _ in self._waiting(queue, now_ms):
+            self._show(queue, self._carried[queue])
+
+    def stopped(self, ends: dict[Queue, int]) -> None:
+        """The store was stopped, perhaps killed, and has so many in its queues now.
+
+        It does not know any more who was held back. What it shows must still come in order.
+        """
+        for queue, end in ends.items():
+            while len(self.queues[queue]) < end:
+                self._waiting(queue, 0)
+                self._show(queue, self._carried[queue])
+        for rows in self._carried.values():
+            for stamp_ms, _, seq in rows:
+                self.messages[seq].gate_due_ms = stamp_ms
 
     @property
     def carried_count(self) -> int:
-        return sum(self.messages[seq].state == CARRIED for _, _, seq in self._carried)
+        return len(self._carried_times())
 
     @property
     def carried_next_ms(self) -> int | None:
-        waiting = [ms for ms, _, seq in self._carried if self.messages[seq].state == CARRIED]
-        return min(waiting, default=None)
+        return min(self._carried_times(), default=None)
+
+    def _carried_times(self) -> list[int]:
+        return [row[0] for rows in self._carried.values() for row in rows if self._is_carried(row)]
 
     def end(self, message: Delayed, state: str) -> None:
         """This became of it, now."""
@@ -88,6 +129,7 @@ class Model:
     def put_ordinary(self, queue: Queue, keys: list[str], body: bytes, now_ms: int) -> int:
         """Returns the queue offset."""
         self._ordinary_ms.update(dict.fromkeys(keys, now_ms))
+        self.show_all(queue, now_ms)
         self.queues[queue].append(Shown(body=body, store_ms=now_ms, seq=None))
         return len(self.queues[queue]) - 1
 
@@ -126,25 +168,58 @@ class Model:
         )
 
     def deliver(
-        self, seqs: Iterable[int], dropped: Iterable[int], now_ms: int
+        self, seqs: Iterable[int], dropped: Iterable[int], now_ms: int, emptied: set[Queue]
     ) -> tuple[int, int, int]:
-        """Returns how many were delivered, skipped and dropped."""
+        """Returns how many were delivered, skipped and dropped.
+
+        Args:
+            emptied: queues whose records were all deleted, so that nobody knows their last time.
+        """
         seqs = list(seqs)
         rows = {seq: self.messages[seq] for seq in seqs}
         fresh = sorted(
             (message for message in rows.values() if message.state == PENDING),
             key=lambda message: message.key,
         )
-        for message in fresh:
+        stamps = self._stamps(fresh, now_ms, emptied)
+        for message, stamp_ms in zip(fresh, stamps, strict=True):
             message.state = CARRIED
+            message.gate_due_ms = message.due_ms
             self._order += 1
-            entry = (max(message.due_ms, now_ms), self._order, message.seq)
-            heapq.heappush(self._carried, entry)
+            self._carried[message.queue].append((stamp_ms, self._order, message.seq))
         gone = [seq for seq in set(dropped) if self.messages[seq].state == PENDING]
         for seq in gone:
             self.end(self.messages[seq], DROPPED)
         self.show_until(now_ms)
         return len(fresh), len(seqs) - len(fresh), len(gone)
+
+    def _stamps(self, fresh: list[Delayed], now_ms: int, emptied: set[Queue]) -> list[int]:
+        """The store time of each: when it is due, or now. Where others of its queue are late or
+        wait, when it was due, but not before what was shown or what is too late to be waited for.
+        """
+        first_ms = now_ms - self._order_wait_ms
+        at_least: dict[Queue, int] = {}
+        for queue in {message.queue for message in fresh}:
+            others = [
+                other
+                for other in self.messages
+                if other.state == PENDING and other.queue == queue and other not in fresh
+            ]
+            is_late = any(first_ms < other.due_ms <= now_ms for other in others)
+            if is_late or self._waiting(queue, now_ms):
+                shown = self.queues[queue][-1:]
+                at_least[queue] = shown[0].store_ms if shown else 0
+            if queue in emptied and queue in at_least:
+                at_least[queue] = now_ms
+        stamps = []
+        for message in fresh:
+            least_ms = at_least.get(message.queue, now_ms)
+            if message.due_ms <= first_ms:
+                least_ms = now_ms
+            if message.queue in at_least and message.due_ms < now_ms:
+                at_least[message.queue] = max(message.due_ms, least_ms)
+            stamps.append(max(message.due_ms, least_ms))
+        return stamps
 
     # Changing one's mind
 

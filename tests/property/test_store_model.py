@@ -187,9 +187,11 @@ class StoreMachine(StoreDriver):
         )
 
         now_ms = self.now_ms
+        emptied = self.emptied_queues()
         result = self.store.deliver([delivery], dropped=int64s(*dropped))
 
-        expected = self.model.deliver([origins[row] for row in rows], dropped, now_ms)
+        origins = [origins[row] for row in rows]
+        expected = self.model.deliver(origins, dropped, now_ms, emptied)
         assert (result.delivered_count, result.skipped_count, result.dropped_count) == expected
 
     @precondition(lambda self: len(self.batches) > 1)
@@ -197,12 +199,12 @@ class StoreMachine(StoreDriver):
     def deliver_overlapping(self) -> None:
         """Two batches that may share rows, in one delivery and out of order."""
         pair = [self.batches[-1], self.batches[-2]]
-        now_ms = self.now_ms
+        now_ms, emptied = self.now_ms, self.emptied_queues()
 
         result = self.store.deliver([restore.deliveries(batch) for batch in pair])
 
         origins = [seq for batch in pair for seq in batch.column("origin").to_pylist()]
-        delivered, skipped, _ = self.model.deliver(origins, [], now_ms)
+        delivered, skipped, _ = self.model.deliver(origins, [], now_ms, emptied)
         assert (result.delivered_count, result.skipped_count) == (delivered, skipped)
 
     # Time
@@ -366,7 +368,7 @@ def test_store_agrees_with_its_model() -> None:
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=5_000 if IS_SOAK else int(os.environ.get("EX", "120")),
+            max_examples=5_000 if IS_SOAK else 120,
             stateful_step_count=150 if IS_SOAK else 100,
             deadline=None,
             print_blob=True,

@@ -79,8 +79,8 @@ class Adopter:
             core.reserve(core.commit, end)
             with core.lock:
                 store_ms = core.clock.now_ms()
-                core.open_gate(store_ms)
                 numbers = rows.queue_numbers(core)
+                core.open_gate_before(np.unique(numbers).tolist(), store_ms)
                 offsets = core.queues.next_offsets(numbers)
                 core.in_flight_ms = store_ms
             try:

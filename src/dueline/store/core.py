@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,15 +25,17 @@ from typing import Final
 import numpy as np
 
 from dueline.clock import Clock
-from dueline.errors import BrokerError, LimitExceeded, StoreClosed, StoreFailed
+from dueline.errors import BrokerError, LimitExceeded, NotFound, StoreClosed, StoreFailed
 from dueline.message import UniqueIds, pack_host
 from dueline.schedule import DelayLevels
+from dueline.store import record as records
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.done_index import DoneIndex
 from dueline.store.files import Bytes, Files
 from dueline.store.gate import Gate, GateRows
 from dueline.store.kernels import Int64s
 from dueline.store.key_index import KeyIndex
+from dueline.store.laggards import Laggards
 from dueline.store.log import BLANK_SIZE, Log
 from dueline.store.options import StoreOptions
 from dueline.store.record import QUEUE_OFFSET_AT
@@ -82,6 +84,7 @@ class Core:
         )
         self.gate = Gate()
         self.timeline = Timeline(files, path / "timeline", States())
+        self.laggards = Laggards(self.timeline, self._queue_name, options.order_wait_ms)
         self.commit_keys = KeyIndex(files, path / "index" / COMMIT_LOG)
         self.delay_keys = KeyIndex(files, path / "index" / DELAY_LOG)
         self.done = DoneIndex(files, path / "done")
@@ -246,13 +249,42 @@ class Core:
 
     def open_gate(self, until_ms: int) -> int:
         """Index what is visible by `until_ms`; the caller holds `lock`. Returns how many rows."""
+        if self.gate.row_count:
+            self.laggards.look(until_ms)
         if self.in_flight_ms is not None:
             until_ms = min(until_ms, self.in_flight_ms)
-        rows = self.gate.open(until_ms)
-        if rows is not None:
-            self._index(rows)
-            self.note_shown(int(rows.visible_ms[-1]))
-        return 0 if rows is None else len(rows)
+        return self._show(self.gate.open(until_ms, self.laggards))
+
+    def open_gate_for_all(self, until_ms: int) -> int:
+        """As `open_gate`, but nobody waits for anybody."""
+        return self._show(self.gate.open(until_ms))
+
+    def open_gate_before(self, queues: Iterable[int], store_ms: int) -> None:
+        """As `open_gate`, before something ordinary becomes visible in these queues: what they hold
+        back goes first, since it stands earlier in the log's order."""
+        self.open_gate(store_ms)
+        self._show(self.gate.release(list(queues), store_ms))
+
+    def _show(self, rows: GateRows | None) -> int:
+        if rows is None:
+            return 0
+        self._index(rows)
+        self.note_shown(int(rows.visible_ms[-1]))
+        return len(rows)
+
+    def _queue_name(self, number: int) -> tuple[str, int]:
+        return self.queues.by_number(number).name
+
+    def last_shown_ms(self, number: int) -> int | None:
+        """The store time of a queue's last record: 0 before the first, None if it is not known."""
+        queue = self.queues.by_number(number)
+        if queue.end == 0:
+            return 0
+        try:
+            position = int(queue.read(queue.end - 1, 1)["position"][0])
+            return records.store_ms_of(self.commit.read(position, records.STORE_MS_END))
+        except (NotFound, IndexError):
+            return None
 
     def note_shown(self, store_ms: int) -> None:
         """Records up to this store time stand in the queues; the caller holds `lock`."""

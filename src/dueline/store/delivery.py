@@ -102,7 +102,7 @@ class Deliverer:
             now_ms = core.clock.now_ms()
             core.open_gate(now_ms)
             queues = rows.queue_numbers(core)
-            visible_ms = np.maximum(rows.due_ms, now_ms)
+            visible_ms = self._visible_ms(rows, queues, now_ms)
             core.in_flight_ms = int(visible_ms.min()) if len(rows) else now_ms
         try:
             last = Control(
@@ -124,6 +124,7 @@ class Deliverer:
                 core.gate.add(
                     GateRows(
                         visible_ms=visible_ms,
+                        due_ms=rows.due_ms,
                         position=positions[:-1],
                         size=rows.sizes.astype(np.int32),
                         tags_code=rows.tags_code,
@@ -138,6 +139,32 @@ class Deliverer:
         finally:
             core.in_flight_ms = None
         return int((now_ms - rows.due_ms).max(initial=0))
+
+    def _visible_ms(self, rows: _Rows, queues: Int64s, now_ms: int) -> Int64s:
+        """The store times of rows in due order: when each becomes visible.
+
+        That is the due time, or now for what is late. But where another one of the queue is late as
+        well, or something is held back, it is the due time of late ones too, so that each finds its
+        place in due order; though never before what the queue has shown.
+        """
+        core = self._core
+        due_ms = rows.due_ms
+        visible_ms = np.maximum(due_ms, now_ms)
+        first_ms = now_ms - core.options.order_wait_ms
+        late = np.flatnonzero((due_ms < now_ms) & (due_ms > first_ms))
+        if not len(late):
+            return visible_ms
+        held = core.gate.held_queues
+        others = core.timeline.earliest(after_ms=first_ms, until_ms=now_ms, without=rows.origin)
+        for number in np.unique(queues[late]).tolist():
+            if number not in held and core.queues.by_number(number).name not in others:
+                continue
+            own = np.flatnonzero((queues == number) & (due_ms < now_ms))
+            shown_ms = core.last_shown_ms(number)
+            wanted = np.where(due_ms[own] > first_ms, due_ms[own], now_ms)
+            wanted[0] = max(int(wanted[0]), now_ms if shown_ms is None else shown_ms)
+            visible_ms[own] = np.maximum.accumulate(wanted)
+        return visible_ms
 
     def open_gate(self) -> int:
         """Let everything be seen that is due by now; returns how many records."""

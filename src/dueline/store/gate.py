@@ -5,6 +5,10 @@ keeps each batch as arrays with a cursor; `open` takes everything that is visibl
 the order (visible time, log position), which is the order that recovery would find again in the
 log alone.
 
+Rows whose time has come are held back while a message of their queue that is due earlier has not
+been carried over (`laggards.py`), and with them all that stands behind them in their queue. So what
+a queue has shown is always the beginning of that order, whether something was held back or not.
+
 Memory is bounded by whoever carries messages ahead: the row count is part of the source's
 admission.
 """
@@ -12,19 +16,30 @@ admission.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from dueline.store.kernels import Int32s, Int64s
 
 __all__ = ["Gate", "GateRows"]
 
+HELD_LOOK_MS: Final = 10
+"""So often it is looked at what is held back."""
+
+_NEVER: Final = 1 << 62
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateRows:
-    """Records of the commit log to be indexed at `visible_ms`; `origin` is -1 for ordinary ones."""
+    """Records of the commit log to be indexed at `visible_ms`; `origin` is -1 for ordinary ones.
+
+    `due_ms` is earlier than `visible_ms` if a record came late.
+    """
 
     visible_ms: Int64s
+    due_ms: Int64s
     position: Int64s
     size: Int32s
     tags_code: Int64s
@@ -48,6 +63,7 @@ class GateRows:
         none = np.empty(0, dtype=np.int64)
         return GateRows(
             visible_ms=none,
+            due_ms=none,
             position=none,
             size=none.astype(np.int32),
             tags_code=none,
@@ -67,6 +83,16 @@ class GateRows:
         )
 
 
+class Blocking(Protocol):
+    """Who says which rows must wait for others; see `laggards.py`."""
+
+    version: int
+
+    def __len__(self) -> int: ...
+
+    def blocks(self, rows: GateRows) -> npt.NDArray[np.bool_]: ...
+
+
 class Gate:
     """Rows in waiting. Not thread-safe: its owner holds the store's lock."""
 
@@ -74,6 +100,9 @@ class Gate:
         self._batches: list[
             GateRows
         ] = []  # each sorted by visible_ms, in log order of their batches
+        self._held: list[GateRows] = []  # their time has come
+        self._held_version = -1  # of what blocks them
+        self._batch_next_ms = _NEVER
         self.next_ms: int | None = None
         self.row_count = 0
 
@@ -86,58 +115,138 @@ class Gate:
         self.row_count += len(rows)
         first = int(rows.visible_ms[0])
         self.next_ms = first if self.next_ms is None else min(self.next_ms, first)
+        self._batch_next_ms = min(self._batch_next_ms, first)
 
-    def open(self, until_ms: int) -> GateRows | None:
-        """Take all rows visible at or before `until_ms`, in order; None if there are none."""
-        if self.next_ms is None or self.next_ms > until_ms:
+    def open(self, until_ms: int, blocking: Blocking | None = None) -> GateRows | None:
+        """Take all rows visible at or before `until_ms` that are not held back, in order; None if
+        there are none."""
+        is_held_news = blocking is None or blocking.version != self._held_version
+        if self._batch_next_ms > until_ms and not (self._held and is_held_news):
             return None
-        opened, kept = [], []
+        fresh, kept = [], []
         for batch in self._batches:
             count = int(np.searchsorted(batch.visible_ms, until_ms, side="right"))
             if count:
-                opened.append(batch.take(slice(0, count)))
+                fresh.append(batch.take(slice(0, count)))
             if count < len(batch):
                 kept.append(batch.take(slice(count, None)) if count else batch)
-        self._set(kept)
-        rows = GateRows.concat(opened)
-        if len(opened) > 1:
-            order = np.lexsort((rows.position, rows.visible_ms))
-            rows = rows.take(order)
-        return rows
+        self._batches = kept
+        if self._held or (blocking is not None and len(blocking)):
+            opened = self._sift(fresh, until_ms, blocking)
+        else:
+            opened = _in_order(fresh)
+        self._count(until_ms)
+        return opened
+
+    def _sift(
+        self, fresh: list[GateRows], until_ms: int, blocking: Blocking | None
+    ) -> GateRows | None:
+        """Hold back what is blocked, and what stands behind it in its queue."""
+        is_news = blocking is None or blocking.version != self._held_version
+        behind = np.unique(np.concatenate([held.queue for held in self._held] or [_NONE]))
+        if is_news:
+            fresh, self._held = [*self._held, *fresh], []
+        rows = _in_order(fresh)
+        if rows is None:
+            return None
+        blocked = rows.visible_ms > until_ms
+        if blocking is not None:
+            self._held_version = -1 if bool(blocked.any()) else blocking.version
+            blocked |= blocking.blocks(rows)
+        if not is_news:
+            blocked |= np.isin(rows.queue, behind)
+        blocked = _and_behind(blocked, rows.queue)
+        if bool(blocked.any()):
+            self._held.append(rows.take(np.flatnonzero(blocked)))
+            rows = rows.take(np.flatnonzero(~blocked))
+        return rows if len(rows) else None
+
+    def release(self, queues: list[int], until_ms: int) -> GateRows | None:
+        """Take what is held back in these queues: something that is visible now goes there."""
+        if not self._held:
+            return None
+        rows = _in_order(self._held)
+        assert rows is not None
+        free = np.isin(rows.queue, queues) & (rows.visible_ms <= until_ms)
+        self._held = [rows.take(np.flatnonzero(~free))] if not bool(free.all()) else []
+        self._count(until_ms)
+        return rows.take(np.flatnonzero(free)) if bool(free.any()) else None
+
+    @property
+    def held_queues(self) -> set[int]:
+        """The queues in which something is held back."""
+        return {number for held in self._held for number in np.unique(held.queue).tolist()}
 
     def holds(self, origin: int) -> bool:
-        return any(bool((batch.origin == origin).any()) for batch in self._batches)
+        return any(bool((batch.origin == origin).any()) for batch in self._all())
 
     def holds_any(self, first: int, end: int) -> bool:
         """Does anything with an origin in [first, end) wait here?"""
         return any(
-            bool(((batch.origin >= first) & (batch.origin < end)).any()) for batch in self._batches
+            bool(((batch.origin >= first) & (batch.origin < end)).any()) for batch in self._all()
         )
 
     def remove(self, origins: Int64s) -> None:
         """Forget rows of cancelled origins."""
-        kept = []
-        for batch in self._batches:
-            stay = ~np.isin(batch.origin, origins)
-            if bool(stay.all()):
-                kept.append(batch)
-            elif bool(stay.any()):
-                kept.append(batch.take(np.flatnonzero(stay)))
-        self._set(kept)
+        self._batches = _without(self._batches, origins)
+        self._held = _without(self._held, origins)
+        self._count(0)
 
     def position_min(self) -> int | None:
         """The lowest log position in waiting: recovery must read from there."""
-        return min((int(batch.position.min()) for batch in self._batches), default=None)
+        return min((int(batch.position.min()) for batch in self._all()), default=None)
 
     def positions_until(self, until_ms: int) -> list[int]:
         """Where the rows stand that were to be visible by then and still wait."""
         return [
             position
-            for batch in self._batches
+            for batch in self._all()
             for position in batch.position[batch.visible_ms <= until_ms].tolist()
         ]
 
-    def _set(self, batches: list[GateRows]) -> None:
-        self._batches = batches
-        self.row_count = sum(len(batch) for batch in batches)
-        self.next_ms = min((int(batch.visible_ms[0]) for batch in batches), default=None)
+    def _all(self) -> list[GateRows]:
+        return [*self._batches, *self._held]
+
+    def _count(self, now_ms: int) -> None:
+        """Know how much is there and when to open next."""
+        self.row_count = sum(len(batch) for batch in self._all())
+        times = [int(batch.visible_ms[0]) for batch in self._batches]
+        self._batch_next_ms = min(times, default=_NEVER)
+        if self._held:
+            times.append(now_ms + HELD_LOOK_MS)
+        self.next_ms = min(times, default=None)
+
+
+_NONE: Final = np.empty(0, dtype=np.int64)
+
+
+def _in_order(parts: list[GateRows]) -> GateRows | None:
+    """All rows by (visible time, log position); None if there are none."""
+    if not parts:
+        return None
+    rows = GateRows.concat(parts)
+    if len(parts) > 1:
+        rows = rows.take(np.lexsort((rows.position, rows.visible_ms)))
+    return rows
+
+
+def _and_behind(blocked: npt.NDArray[np.bool_], queues: Int64s) -> npt.NDArray[np.bool_]:
+    """Also the rows behind a blocked one of the same queue."""
+    if not bool(blocked.any()):
+        return blocked
+    numbers, inverse = np.unique(queues, return_inverse=True)
+    first = np.full(len(numbers), len(queues), dtype=np.int64)
+    rows = np.flatnonzero(blocked)
+    np.minimum.at(first, inverse[rows], rows)
+    return np.arange(len(queues)) >= first[inverse]
+
+
+def _without(batches: list[GateRows], origins: Int64s) -> list[GateRows]:
+    kept = []
+    for batch in batches:
+        stay = ~np.isin(batch.origin, origins)
+        if bool(stay.all()):
+            kept.append(batch)
+        elif bool(stay.any()):
+            kept.append(batch.take(np.flatnonzero(stay)))
+    return kept

@@ -161,9 +161,7 @@ class Reader:
         return low
 
     def _store_ms(self, position: int) -> int:
-        head = self._core.commit.read(position, 76)
-        at = 68 if int.from_bytes(head[36:40], "big") & 0x10 else 56
-        return int.from_bytes(head[at : at + 8], "big")
+        return records.store_ms_of(self._core.commit.read(position, records.STORE_MS_END))
 
     def query(
         self,

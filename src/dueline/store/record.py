@@ -79,7 +79,9 @@ MARK_NUMBER_MASK: Final = (1 << MARK_CHECK_SHIFT) - 1
 NO_OFFSET: Final = -1  # the queue offset of a record that is in no queue yet
 QUEUE_OFFSET_AT: Final = 20
 POSITION_AT: Final = 28
+SYS_FLAG_AT: Final = 36
 STORE_MS_AT: Final = 56
+STORE_MS_END: Final = STORE_MS_AT + HOST_V6_EXTRA + 8
 MARK_AT: Final = 76
 
 _FIRST: Final = struct.Struct(">IIIiiqqiq")
@@ -408,3 +410,10 @@ def _corrupt(path: str, position: int, reason: str) -> CorruptRecord:
     return CorruptRecord(
         f"record at {position} of {path or 'the log'}: {reason}", path=path, position=position
     )
+
+
+def store_ms_of(head: memoryview) -> int:
+    """The store time, from the first STORE_MS_END bytes of a record."""
+    is_wide = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big") & SYS_BORN_HOST_V6
+    at = STORE_MS_AT + HOST_V6_EXTRA if is_wide else STORE_MS_AT
+    return int.from_bytes(head[at : at + 8], "big")

@@ -364,6 +364,7 @@ class _Recovery:
         tags = properties.values(columns.texts.take(pa.array(chosen)), "TAGS")
         return GateRows(
             visible_ms=columns.headers["store_ms"][chosen].astype(np.int64),
+            due_ms=columns.headers["store_ms"][chosen].astype(np.int64),
             position=positions[chosen],
             size=sizes[chosen].astype(np.int32),
             tags_code=properties.tags_codes(tags),
@@ -391,7 +392,7 @@ class _Recovery:
         if damage:
             rows = Holes(core, damage).place(rows, claims, floor_ms)
         core.gate.add(rows)
-        core.open_gate(floor_ms)
+        core.open_gate_for_all(floor_ms)
         if core.commit.start != start.commit_start:
             core.queues.trim(core.commit.start, after_crash=True)
 

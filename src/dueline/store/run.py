@@ -134,6 +134,12 @@ class OpenRun:
         units = units.take(np.argsort(units.due_ms, kind="stable"))
         return _bounded(units, corner, after).take(slice(0, limit))
 
+    def between(self, after_ms: int, until_ms: int, states: States) -> Units:
+        """Pending units that are due in (after_ms, until_ms]."""
+        units = self.units()
+        rows = np.flatnonzero((units.due_ms > after_ms) & (units.due_ms <= until_ms))
+        return units.take(rows[states.of(units.seq[rows]) == PENDING])
+
     def next_due_ms(self, states: States) -> int | None:
         pending = self.pending(states)
         return int(pending.due_ms.min()) if len(pending) else None
@@ -202,6 +208,14 @@ class Run:
             found += len(parts[-1])
             start += len(seq)
         return Units.concat(parts) if parts else Units.empty()
+
+    def between(self, after_ms: int, until_ms: int, states: States) -> Units:
+        """Pending units that are due in (after_ms, until_ms]."""
+        self._advance(states)
+        start = max(self._cursor, int(np.searchsorted(self._due, after_ms, side="right")))
+        stop = int(np.searchsorted(self._due, until_ms, side="right"))
+        seq = self._seq[start : max(stop, start)].astype(np.int64) + self.range.first
+        return self._take(_slice_of(start + np.flatnonzero(states.of(seq) == PENDING)))
 
     def next_due_ms(self, states: States) -> int | None:
         self._advance(states)

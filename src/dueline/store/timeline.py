@@ -39,6 +39,8 @@ RUN_UNITS_MAX: Final = 1 << 21
 MERGE_RUN_COUNT: Final = 8
 RUN_NAME: Final = re.compile("[0-9]{16}-[0-9]{16}(-m)?")
 _UNLIMITED: Final = 1 << 62
+_NEWS_MAX: Final = 256
+_DENSE_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,26 @@ class Window:
         return list(zip([None, *keys], [*keys, None], strict=True))
 
 
+class News:
+    """What has changed since somebody looked last: new units, and whether any were marked.
+
+    Of many new units only that there are too many to look at one by one (`is_full`).
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.is_marked = False
+        self.is_full = False
+        self.added: list[Units] = []
+
+    def add(self, units: Units) -> None:
+        self.is_full |= len(units) + len(self.added) > _NEWS_MAX
+        if not self.is_full:
+            self.added.append(units)
+
+
 class Timeline:
     """Runs, open run and states of one delay log."""
 
@@ -77,6 +99,7 @@ class Timeline:
         self._folder = folder
         files.make_folder(folder)
         self.states = states
+        self.news: Final = News()
         self.topics: Final = TopicList()
         self.runs: list[Run] = []
         self.sealing: OpenRun | None = None
@@ -111,9 +134,11 @@ class Timeline:
         """Take in units of records that are now durable."""
         self.states.extend(end)
         self.open.append(units, end=end, position_end=position_end)
+        self.news.add(units)
 
     def mark(self, seqs: Int64s, code: int) -> None:
         self.states.mark(seqs, code)
+        self.news.is_marked = True
 
     def begin_seal(self) -> OpenRun:
         """Set the open run aside (readers still see it) and start a new one."""
@@ -237,6 +262,43 @@ class Timeline:
         if row_count_max is not None and len(units) > row_count_max:
             units = units.take(slice(0, row_count_max))
         return Window(end=end, units=units, topic_names=self.topics.names)
+
+    def earliest(
+        self, *, after_ms: int, until_ms: int, without: Int64s | None = None
+    ) -> dict[tuple[str, int], int]:
+        """The earliest due time in (after_ms, until_ms] that is pending, by topic and queue.
+
+        Args:
+            without: numbers that do not count.
+        """
+        found: dict[tuple[str, int], int] = {}
+        for run in self._all():
+            units = run.between(after_ms, until_ms, self.states)
+            if without is not None:
+                units = units.take(np.flatnonzero(~np.isin(units.seq, without)))
+            if not len(units):
+                continue
+            for name, due_ms in self.earliest_of(units).items():
+                found[name] = min(found.get(name, _UNLIMITED), due_ms)
+        return found
+
+    def earliest_of(self, units: Units) -> dict[tuple[str, int], int]:
+        """The earliest due time of units, by topic and queue."""
+        width = int(units.queue_id.max(initial=0)) + 1
+        queues = units.topic.astype(np.int64) * width + units.queue_id
+        if len(self.topics.names) * width > _DENSE_MAX:
+            numbers, places = np.unique(queues, return_inverse=True)
+        else:
+            numbers, places = np.arange(len(self.topics.names) * width), queues
+        firsts = np.full(len(numbers), _UNLIMITED, dtype=np.int64)
+        np.minimum.at(firsts, places, units.due_ms)
+        chosen = np.flatnonzero(firsts < _UNLIMITED)
+        return {
+            (self.topics.names[number // width], number % width): due_ms
+            for number, due_ms in zip(
+                numbers[chosen].tolist(), firsts[chosen].tolist(), strict=True
+            )
+        }
 
     def next_due_ms(self) -> int | None:
         """When the next pending message is due."""

@@ -234,8 +234,8 @@ class Putter:
         core.reserve(core.commit, end)
         with core.lock:
             store_ms = core.clock.now_ms()
-            core.open_gate(store_ms)
             rows = singles.queue_rows(core, drafts)
+            core.open_gate_before(rows, store_ms)
             offsets = singles.take_offsets(core, rows, len(drafts))
             core.in_flight_ms = store_ms
         try:

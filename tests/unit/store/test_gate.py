@@ -17,6 +17,7 @@ def rows_of(times: list[int], first_position: int) -> GateRows:
     positions = np.arange(first_position, first_position + count, dtype=np.int64)
     return GateRows(
         visible_ms=np.array(times, dtype=np.int64),
+        due_ms=np.array(times, dtype=np.int64),
         position=positions,
         size=np.full(count, 91, dtype=np.int32),
         tags_code=positions * 2,
