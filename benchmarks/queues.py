@@ -5,8 +5,8 @@
 A real `dueline serve`, without its Spark pipeline, that may have no more than `--files` files open.
 Every topic is made by the first send to it, and every queue gets one message over the 4.x protocol.
 Then the broker is killed and started, stopped in order and started, and each time every queue is
-asked for its message. Seconds of a start are from the command to the listening port; the files and
-the memory are the broker's, the most that was seen in the step.
+asked for its message. Seconds of a start are from the command to the listening port. Processor
+time, files and memory are the broker's; of the latter the most that was seen in the step.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,7 @@ from dueline.wire.headers import PullRequest, SendRequest
 IN_FLIGHT: Final = 256
 TIMEOUT_S: Final = 120.0
 WATCH_S: Final = 0.05
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,21 +45,31 @@ class Step:
 
     name: str
     seconds: float
+    cpu_s: float
     file_count: int
     rss_mib: float
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / TICKS_PER_S
 
 
 class Watch:
     """Looks at a process again and again while something is done."""
 
     def __init__(self, pid: int) -> None:
-        self._pid = pid
+        self.pid = pid
+        self._began_cpu_s = _cpu_s(pid)
+        self.cpu_s = 0.0
         self.file_count = 0
         self.rss_mib = 0.0
 
     def look(self) -> None:
         with contextlib.suppress(OSError, StopIteration):
-            folder = Path(f"/proc/{self._pid}")
+            folder = Path(f"/proc/{self.pid}")
+            self.cpu_s = _cpu_s(self.pid) - self._began_cpu_s
             self.file_count = max(self.file_count, sum(1 for _ in (folder / "fd").iterdir()))
             lines = (folder / "status").read_text().splitlines()
             line = next(line for line in lines if line.startswith("VmRSS"))
@@ -105,7 +117,7 @@ class Run:
                 f"dueline serve: expected it to listen on {self._port}, found that it ended with "
                 f"{self._process.wait()}; see {self._folder / 'broker.log'}"
             )
-        self._note(name, began, self._look())
+        self._note(name, began, self._look_since_its_start())
 
     def _look(self) -> Watch:
         assert self._process is not None
@@ -113,10 +125,16 @@ class Run:
         watch.look()
         return watch
 
+    def _look_since_its_start(self) -> Watch:
+        watch = self._look()
+        watch.cpu_s = _cpu_s(watch.pid)
+        return watch
+
     def _note(self, name: str, began: float, watch: Watch) -> None:
         step = Step(
             name=name,
             seconds=time.monotonic() - began,
+            cpu_s=watch.cpu_s,
             file_count=watch.file_count,
             rss_mib=watch.rss_mib,
         )
@@ -127,18 +145,30 @@ class Run:
         assert self._process is not None
         self._process.kill()
         self._process.wait()
-        self._process = None
+        self._let_go()
 
     def stop(self, name: str) -> None:
         assert self._process is not None
         began = time.monotonic()
         watch = self._look()
         self._process.send_signal(signal.SIGTERM)
-        code = self._process.wait(600)
+        while (code := self._process.poll()) is None:
+            watch.look()
+            self._wait_a_moment()
         if code != 0:
             raise RuntimeError(f"dueline serve: expected to end with 0, found {code}")
-        self._process = None
+        self._let_go()
         self._note(name, began, watch)
+
+    def _let_go(self) -> None:
+        assert self._process is not None
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process = None
+
+    def _wait_a_moment(self) -> None:
+        time.sleep(WATCH_S)
 
     def send_all(self, name: str) -> None:
         asyncio.run(self._each(name, self._send))
@@ -245,7 +275,8 @@ def run(folder: Path, *, topics: int, queues: int, files: int) -> list[Step]:
 
 def say(step: Step) -> None:
     print(
-        f"{step.name:20} {step.seconds:8.1f} s {step.file_count:6} files {step.rss_mib:7.0f} MiB",
+        f"{step.name:20} {step.seconds:8.1f} s {step.cpu_s:8.1f} s CPU {step.file_count:6} files "
+        f"{step.rss_mib:7.0f} MiB",
         flush=True,
     )
 

@@ -25,6 +25,7 @@ from dueline.store.consume_queue import UNIT_DTYPE, UNIT_SIZE
 from dueline.store.core import QUEUES
 from dueline.store.files import POSITION_NAME, Files
 from dueline.store.kernels import Int64s
+from dueline.store.queue_folder import folds_case, queue_folder
 from dueline.store.record import HEADER_SIZE, NO_OFFSET
 from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
 
@@ -251,6 +252,7 @@ class _QueueFiles:
         self._findings = findings
         self.suspect: set[tuple[str, int]] = set()  # queue and first offset of files to be remade
         self._file_units = 0
+        self._folds_case = folds_case(files, snapshot.root / QUEUES)
 
     def judge(self, queue: Queue) -> Iterator[tuple[int, Units]]:
         """As `units`; files that are missing or fail their check are told."""
@@ -275,7 +277,9 @@ class _QueueFiles:
                 yield first, part
 
     def _listed(self, queue: Queue) -> list[tuple[int, Path, int]]:
-        folder = self._snapshot.root / QUEUES / queue.topic / str(queue.queue_id)
+        folder = queue_folder(
+            self._snapshot.root / QUEUES, queue.topic, queue.queue_id, folds_case=self._folds_case
+        )
         found = []
         for name in self._files.names(folder, POSITION_NAME):
             path = folder / name

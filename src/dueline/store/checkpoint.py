@@ -7,7 +7,8 @@ synced before it was written. Without a valid one recovery reads the logs from t
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -51,9 +52,32 @@ class Checkpoint:
 
 
 def save(files: Files, path: Path, checkpoint: Checkpoint) -> None:
-    text = json.dumps(asdict(checkpoint)).encode()
+    text = b"".join(_encoded(checkpoint))
     for target in (path, mirror_of(path)):
         files.replace(target, [f"{crc32(text):08x}\n".encode(), text])
+
+
+def _encoded(checkpoint: Checkpoint) -> Iterator[bytes]:
+    """The JSON in parts. With ten thousands of queues a single call would keep all other threads
+    from working for as long as it takes."""
+    separator = b"{"
+    for each in fields(checkpoint):
+        value = getattr(checkpoint, each.name)
+        yield separator + json.dumps(each.name).encode() + b": "
+        if isinstance(value, dict) and value:
+            yield from _encoded_items(value)
+        else:
+            yield json.dumps(value).encode()
+        separator = b", "
+    yield b"}"
+
+
+def _encoded_items(value: dict[str, Any]) -> Iterator[bytes]:
+    separator = "{"
+    for name, item in value.items():
+        yield f"{separator}{json.dumps(name)}: {json.dumps(item)}".encode()
+        separator = ", "
+    yield b"}"
 
 
 def load(files: Files, path: Path) -> Checkpoint:

@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dueline.store.files import POSITION_NAME, File, Files
+from dueline.store.queue_folder import queue_folder
 from dueline.store.shortage import full_disk_is_unavailable
 
 __all__ = ["UNIT_DTYPE", "UNIT_SIZE", "Check", "ConsumeQueue", "Shelf", "Units"]
@@ -58,9 +59,10 @@ class Shelf:
     folder: Path
     file_units: int
     repair: Repair | None = None
+    folds_case: bool = False
 
     def folder_of(self, topic: str, queue_id: int) -> Path:
-        return self.folder / topic / str(queue_id)
+        return queue_folder(self.folder, topic, queue_id, folds_case=self.folds_case)
 
     def open(self, path: Path) -> tuple[File, bool]:
         """A queue file to write to, and whether it is new; nothing is synced."""
@@ -214,6 +216,7 @@ class ConsumeQueue:
             with closing(file):
                 if not is_known:
                     data, at = _filled(file.read_at(0, UNIT_SIZE * (at - base))) + data, base
+                if not is_known and not is_new:
                     # Nothing stale must follow: RocketMQ reads a queue as far as there are units.
                     file.resize(0)
                     file.resize(self._shelf.file_units * UNIT_SIZE)

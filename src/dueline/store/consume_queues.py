@@ -27,6 +27,7 @@ from dueline.store.consume_queue import (
 )
 from dueline.store.files import Files
 from dueline.store.kernels import Int32s, Int64s
+from dueline.store.queue_folder import folds_case, tell_apart
 
 __all__ = ["Checks", "ConsumeQueues", "Flush", "Ranges", "rows_by_queue"]
 
@@ -62,6 +63,9 @@ class ConsumeQueues:
         self._unsynced: set[Path] = set()
         self.open_count = 0  # units in memory
         files.make_folder(folder)
+        if folds_case(files, folder):
+            self._shelf.folds_case = True
+            tell_apart(files, folder)
 
     def number_of(self, topic: str, queue_id: int) -> int:
         """The small number of a queue, which is made if it is new."""
