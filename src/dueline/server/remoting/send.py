@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -87,6 +88,7 @@ class Sends:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._targets: dict[tuple[int | str | None, ...], _Target] = {}
+        self._held: dict[str, deque[Callable[[], None]]] = {}
 
     def table(self) -> Mapping[int, Handler]:
         return {
@@ -138,11 +140,31 @@ class Sends:
         if context.topics.get(header.topic) is None:
             self._make_topic(header, messages)
         size_bytes = len(request.command.body)
-        if all(context.topics.has_saved(message.topic) for message in messages):
-            context.write(request, messages, self._answer, size_bytes)
+        write = partial(context.write, request, messages, self._answer, size_bytes)
+        is_saved = all(context.topics.has_saved(message.topic) for message in messages)
+        if is_saved and header.topic not in self._held:
+            write()
         else:
-            write = partial(context.write, request, messages, self._answer, size_bytes)
-            context.saved(request, write)
+            self._hold(header.topic, request, write)
+
+    def _hold(self, topic: str, request: Request, write: Callable[[], None]) -> None:
+        """A new topic's first messages wait until it is on disk; later ones stay behind them."""
+        self._held.setdefault(topic, deque()).append(write)
+
+        def go_on() -> None:
+            self._release(topic, self._held[topic][0])()
+
+        def give_up() -> None:
+            self._release(topic, write)
+
+        self._context.saved(request, go_on, give_up)
+
+    def _release(self, topic: str, write: Callable[[], None]) -> Callable[[], None]:
+        held = self._held[topic]
+        held.remove(write)
+        if not held:
+            del self._held[topic]
+        return write
 
     def _read_elsewhere(
         self, request: Request, header: SendRequest, future: asyncio.Future[list[Message]]
