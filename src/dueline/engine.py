@@ -23,10 +23,14 @@ from dueline.lateness import LatenessFigures
 from dueline.message import DUE_MS_MAX, Message, decode_properties, whole_number
 from dueline.metered import MeteredStore
 from dueline.store import Answer, PendingMessage, PutResult, ReadResult, ReadStatus, Record
+from dueline.store.pending import Overdue
 from dueline.store.reading import Accept
 from dueline.watches import Wake, Watch, Watches
 
 __all__ = ["Done", "Engine", "Figures", "PendingSummary", "Pulled", "Submit"]
+
+OVERDUE_MS: Final = 1_000
+"""A message that was due so long ago is late for a reason that a person should see."""
 
 Results = list[PutResult | BrokerError]
 Done = Callable[[Results | BaseException], None]
@@ -59,7 +63,11 @@ class PendingSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Counters since the start, what is there now, and lateness over the last minute."""
+    """Counters since the start, what is there now, and lateness over the last minute.
+
+    `overdue` is what was due more than `OVERDUE_MS` ago and is not carried over: the pipeline is
+    missing, slow or fails.
+    """
 
     now_ms: int
     started_ms: int
@@ -77,6 +85,7 @@ class Figures:
     waiting_reader_count: int
     late_ms_max: int
     lateness: LatenessFigures
+    overdue: Overdue
 
 
 class Engine:
@@ -232,6 +241,7 @@ class Engine:
             waiting_reader_count=len(self._watches),
             late_ms_max=self.store.lateness.late_ms_max,
             lateness=self.store.lateness.figures(now_ms),
+            overdue=self.store.overdue(now_ms - OVERDUE_MS),
         )
 
     def _next_due_ms(self) -> int | None:

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import logging
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable
@@ -149,9 +150,13 @@ class Terminal:
     def tick(self, figures: Figures, driver: DriverReport) -> None:
         text = _status(figures, driver)
         if self._is_terminal:
-            self._say(show_status, text)
+            width = shutil.get_terminal_size().columns - 1  # a second line would stay
+            self._say(show_status, text if len(text) <= width else f"{text[: width - 1]}…")
             return
-        told = (figures.sent_count, figures.delivered_count, figures.pending_count, driver.status)
+        told = (
+            *(figures.sent_count, figures.delivered_count, figures.pending_count),
+            *(driver.status, figures.overdue.count, driver.error),
+        )
         if told != self._told:
             self._told = told
             self._line(text)
@@ -173,10 +178,18 @@ class Terminal:
             show(text)
 
 
+def _next(figures: Figures, due_ms: int) -> str:
+    overdue = figures.overdue
+    if not overdue.count:
+        return f"next in {show_span(max(due_ms - figures.now_ms, 0))}"
+    oldest = f", the oldest for {show_span(figures.now_ms - due_ms)}"
+    return f"{overdue.count:,} OVERDUE{oldest}"
+
+
 def _status(figures: Figures, driver: DriverReport) -> str:
     words = [f"{figures.pending_count + figures.at_gate_count:,} wait"]
     if figures.next_due_ms is not None:
-        words.append(f"next in {show_span(max(figures.next_due_ms - figures.now_ms, 0))}")
+        words.append(_next(figures, figures.next_due_ms))
     words.append(f"{figures.delivered_count:,} delivered")
     if figures.dropped_count:
         words.append(f"{figures.dropped_count:,} dropped")
@@ -188,4 +201,6 @@ def _status(figures: Figures, driver: DriverReport) -> str:
         )
     if driver.status not in ("ready", "off"):
         words.append(f"Spark {driver.status}")
+    if driver.error:
+        words.append(f"trouble: {driver.error}")
     return " · ".join(words)

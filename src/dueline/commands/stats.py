@@ -37,8 +37,7 @@ def _rows(report: Reported) -> list[tuple[str, str]]:
     up_ms = report.now_ms - report.started_ms
     next_due = "nothing waits"
     if report.next_due_ms is not None:
-        left_ms = max(report.next_due_ms - report.now_ms, 0)
-        next_due = f"{show_time(report.next_due_ms)} (in {show_span(left_ms)})"
+        next_due = f"{show_time(report.next_due_ms)} ({_when(report)})"
     return [
         *_clock(report.clock_ahead_ms),
         ("broker", f"{report.shard}, version {report.version}, process {report.pid}"),
@@ -49,8 +48,10 @@ def _rows(report: Reported) -> list[tuple[str, str]]:
             f"{report.pending:,}, and {report.at_gate:,} carried over that wait for their time",
         ),
         ("next due", next_due),
+        *_overdue(report),
         ("lateness", _lateness(report.lateness)),
         ("pipeline", _driver(report.driver, report.now_ms)),
+        *_trouble(report.driver, report.now_ms),
         ("sent", f"{report.sent:,} ({report.sent_delayed:,} delayed), {report.refused:,} refused"),
         ("delivered", f"{report.delivered:,}, {report.dropped:,} dropped by the transform"),
         ("changed", f"{report.cancelled:,} cancelled, {report.rescheduled:,} rescheduled"),
@@ -67,6 +68,30 @@ def _clock(ahead_ms: int) -> list[tuple[str, str]]:
     return [("CLOCK", text)]
 
 
+def _when(report: Reported) -> str:
+    left_ms = (report.next_due_ms or 0) - report.now_ms
+    return f"in {show_span(left_ms)}" if left_ms >= 0 else f"{show_span(-left_ms)} ago"
+
+
+def _overdue(report: Reported) -> list[tuple[str, str]]:
+    if not report.overdue:
+        return []
+    words = [f"{report.overdue:,}"]
+    oldest = report.oldest_overdue
+    if oldest is not None:
+        since = show_span(report.now_ms - oldest.due_ms)
+        keys = f" (keys {oldest.keys})" if oldest.keys else ""
+        words.append(f"the oldest for {since}: {oldest.unique_id}{keys}, topic {oldest.topic}")
+    return [("OVERDUE", ", ".join(words))]
+
+
+def _trouble(driver: DriverReport, now_ms: int) -> list[tuple[str, str]]:
+    if not driver.error:
+        return []
+    ago = show_span(max(now_ms - (driver.error_ms or now_ms), 0))
+    return [("TROUBLE", f"{ago} ago: {driver.error}")]
+
+
 def _lateness(lateness: LatenessReport) -> str:
     worst = f"worst since the start {show_span(lateness.late_ms_max)}"
     if not lateness.count:
@@ -78,7 +103,8 @@ def _lateness(lateness: LatenessReport) -> str:
 
 
 def _driver(driver: DriverReport, now_ms: int) -> str:
-    words = [driver.status]
+    is_elsewhere = driver.status == "off" and driver.asked_ms is not None
+    words = ["elsewhere" if is_elsewhere else driver.status]
     if driver.pid is not None:
         words.append(f"process {driver.pid}")
     if driver.start_count > 1:
@@ -87,7 +113,7 @@ def _driver(driver: DriverReport, now_ms: int) -> str:
         words.append(f"asked for work {show_span(max(now_ms - driver.asked_ms, 0))} ago")
     else:
         words.append("never asked for work")
-    if driver.reason:
+    if driver.reason and not driver.error:
         words.append(f"last trouble: {driver.reason}")
     return ", ".join(words)
 

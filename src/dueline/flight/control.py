@@ -28,6 +28,7 @@ __all__ = [
     "LatenessReport",
     "LookUp",
     "Outgoing",
+    "OverdueMessage",
     "PendingCounts",
     "Positions",
     "Pull",
@@ -198,10 +199,21 @@ class LatenessReport(Value, frozen=True, kw_only=True):
     late_ms_max: int
 
 
+class OverdueMessage(Value, frozen=True, kw_only=True):
+    """The message that has been overdue for longest."""
+
+    topic: str
+    queue_id: int
+    unique_id: str
+    keys: str
+    due_ms: int
+
+
 class DriverReport(Value, frozen=True, kw_only=True):
     """The pipeline: `status` is off, starting, ready, waiting (to be started again) or stopped.
 
-    `asked_ms` is when a pipeline, this one or another, last asked for work.
+    `asked_ms` is when a pipeline, this one or another, last asked for work. `error` is the last
+    thing that went wrong in ours, in one line, since it last finished a batch; `error_ms` is when.
     """
 
     status: str
@@ -209,12 +221,15 @@ class DriverReport(Value, frozen=True, kw_only=True):
     start_count: int = 0
     reason: str = ""
     asked_ms: int | None = None
+    error: str = ""
+    error_ms: int | None = None
 
 
 class Reported(Value, frozen=True, kw_only=True):
     """Counts are since the broker's start, except for what is there now.
 
     `clock_ahead_ms`: so long the broker's time stands still, since the wall clock was set back.
+    `overdue`: was due more than a second ago and is not carried over.
     """
 
     version: str
@@ -240,6 +255,8 @@ class Reported(Value, frozen=True, kw_only=True):
     delay_log_bytes: int
     lateness: LatenessReport
     driver: DriverReport
+    overdue: int = 0
+    oldest_overdue: OverdueMessage | None = None
 
 
 # --- backups --------------------------------------------------------------------------------------

@@ -353,7 +353,21 @@ class BrokerService(FlightService):
                 late_ms_max=figures.late_ms_max,
             ),
             driver=self._pipeline.report(),
+            overdue=figures.overdue.count,
+            oldest_overdue=_overdue(figures.overdue.oldest),
         )
+
+
+def _overdue(message: PendingMessage | None) -> control.OverdueMessage | None:
+    if message is None:
+        return None
+    return control.OverdueMessage(
+        topic=message.topic,
+        queue_id=message.queue_id,
+        unique_id=message.unique_id,
+        keys=decode_properties(message.record.properties).get("KEYS", ""),
+        due_ms=message.due_ms,
+    )
 
 
 def _message(outgoing: control.Outgoing, born_ms: int) -> Message:

@@ -101,8 +101,11 @@ class Supervisor:
 
     def note_committed(self) -> None:
         """A pipeline finished a batch; if ours was starting, it is ready now."""
-        if self.report().status == "starting":
-            self._change(status="ready", reason="")
+        report = self.report()
+        if report.status == "starting":
+            self._change(status="ready", reason="", error="", error_ms=None)
+        elif report.error:
+            self._change(is_told=False, error="", error_ms=None)
 
     def _change(self, *, is_told: bool = True, **changes: Any) -> None:
         with self._lock:
@@ -173,6 +176,7 @@ class Supervisor:
                 if any(mark in text[:60] for mark in _REASON_MARKS):
                     mark = next(mark for mark in _REASON_MARKS if mark in text)
                     self._warning = text.split(mark, 1)[1][:500]
+                    self._change(is_told=False, error=self._warning, error_ms=self._clock.now_ms())
 
     def _lost_log(self, error: BaseException) -> None:
         """The log is not worth stopping for."""

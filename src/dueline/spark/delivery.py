@@ -33,6 +33,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from dueline.config import SPARK_CONF_VARIABLE
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.spark import transform as transforms
+from dueline.spark.failure import one_line
 from dueline.spark.options import Options
 from dueline.spark.session import SessionOptions, close_session, open_session
 from dueline.spark.warming import warm
@@ -120,7 +121,7 @@ def run(session: SparkSession, options: DeliveryOptions, stop: threading.Event) 
             return
         except PySparkException as error:
             failure_count = 1 if query.lastProgress else failure_count + 1
-            log.warning("the query failed (%d in a row): %s", failure_count, _reason(error))
+            log.warning("the query failed (%d in a row): %s", failure_count, one_line(error))
             if failure_count >= FAILURE_COUNT_MAX:
                 raise
         stop.wait(min(2.0 ** (failure_count - 1), BACKOFF_S_MAX))
@@ -162,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             run(session, options, stop)
         except (BrokerError, PySparkException) as error:
-            log.critical("gave up: %s", _reason(error))
+            log.critical("gave up: %s", one_line(error))
             return 1
         finally:
             close_session(session)
@@ -194,13 +195,6 @@ def report(query: StreamingQuery) -> None:
             progress["numInputRows"],
             progress["durationMs"].get("triggerExecution"),
         )
-
-
-def _reason(error: Exception) -> str:
-    """The line that says what happened, out of a stack trace of Java and Python."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("dueline.errors.")]
-    return (ours or lines or [repr(error)])[-1 if ours else 0][:1000]
 
 
 def _stop_with(stream: IO[str], stop: threading.Event) -> None:

@@ -39,6 +39,7 @@ from dueline.schedule import Due
 from dueline.store import control
 from dueline.store.control import Control
 from dueline.store.core import Core
+from dueline.store.corner import SEQ_MAX, Corner
 from dueline.store.draft import prepare
 from dueline.store.kernels import Int64s
 from dueline.store.properties import key_hash
@@ -47,7 +48,7 @@ from dueline.store.record import Record
 from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
 from dueline.store.writing import PutResult, Putter
 
-__all__ = ["Answer", "Changed", "Name", "Pending", "PendingMessage"]
+__all__ = ["Answer", "Changed", "Name", "Overdue", "Pending", "PendingMessage"]
 
 _HALF = HALF_TOPIC.encode()
 _SCHEDULE_NAMES = (
@@ -110,6 +111,14 @@ class PendingMessage:
     record: Record
     state: int
     is_at_gate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """How many messages were due and are still pending, and which has been for longest."""
+
+    count: int
+    oldest: PendingMessage | None
 
 
 class Pending:
@@ -339,6 +348,21 @@ class Pending:
     def count(self) -> int:
         with self._core.lock:
             return self._core.timeline.pending_count()
+
+    def overdue(self, until_ms: int) -> Overdue:
+        """What was due by `until_ms` and is not carried over."""
+        timeline = self._core.timeline
+        with self._core.lock:
+            count = timeline.due_count(until_ms)
+            if not count:
+                return Overdue(count=0, oldest=None)
+            corner = Corner(due_ms=until_ms, seq=SEQ_MAX, end=timeline.end)
+            (position,) = timeline.window(corner, row_count_max=1).units.position.tolist()
+        record = self._record_at(position)
+        if record is None:  # it was carried over and its record deleted since a moment ago
+            return Overdue(count=count, oldest=None)
+        oldest = self._describe(record, decode_properties(record.properties))
+        return Overdue(count=count, oldest=oldest)
 
     def count_by_bucket(self, bucket_ms: int, topic: str | None = None) -> dict[int, int]:
         """Pending messages by due time, in buckets of `bucket_ms`; empty buckets are left out."""

@@ -144,6 +144,10 @@ class OpenRun:
         pending = self.pending(states)
         return int(pending.due_ms.min()) if len(pending) else None
 
+    def due_count(self, until_ms: int, states: States) -> int:
+        """How many pending units are due by `until_ms`."""
+        return int(np.count_nonzero(self.pending(states).due_ms <= until_ms))
+
     def scan(self, states: States) -> Iterator[Units]:
         yield self.pending(states)
 
@@ -220,6 +224,13 @@ class Run:
     def next_due_ms(self, states: States) -> int | None:
         self._advance(states)
         return int(self._due[self._cursor]) if self._cursor < len(self._due) else None
+
+    def due_count(self, until_ms: int, states: States) -> int:
+        """How many pending units are due by `until_ms`."""
+        self._advance(states)
+        stop = int(np.searchsorted(self._due, until_ms, side="right"))
+        seqs = self._seq[self._cursor : max(stop, self._cursor)].astype(np.int64)
+        return int(np.count_nonzero(states.of(seqs + self.range.first) == PENDING))
 
     def scan(self, states: States) -> Iterator[Units]:
         """All pending units, a bounded part at a time; the pages are given back at the end."""

@@ -40,7 +40,15 @@ from dueline.store.kernels import Int64s
 from dueline.store.log import LogReader
 from dueline.store.maintenance import Maintainer, Retained
 from dueline.store.options import StoreOptions
-from dueline.store.pending import Answer, Changed, Name, Pending, PendingMessage, message_of
+from dueline.store.pending import (
+    Answer,
+    Changed,
+    Name,
+    Overdue,
+    Pending,
+    PendingMessage,
+    message_of,
+)
 from dueline.store.reading import Accept, Reader, ReadResult
 from dueline.store.record import Record
 from dueline.store.recovery import Report
@@ -382,6 +390,10 @@ class Store:
         """When the next pending message is due."""
         with self._core.lock:
             return self._core.timeline.next_due_ms()
+
+    def overdue(self, until_ms: int) -> Overdue:
+        """What was due by `until_ms` and is not carried over: how many, and the oldest."""
+        return self._pending.overdue(until_ms)
 
     # Transactions
 

@@ -305,6 +305,10 @@ class Timeline:
         dues = [run.next_due_ms(self.states) for run in self._all()]
         return min((due for due in dues if due is not None), default=None)
 
+    def due_count(self, until_ms: int) -> int:
+        """How many pending messages are due by `until_ms`."""
+        return sum(run.due_count(until_ms, self.states) for run in self._all())
+
     def pending_count(self) -> int:
         return self.states.pending_count(self.states.base, self.states.end)
 

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from dueline.commands.serve import Terminal
 from dueline.engine import Figures
 from dueline.flight.control import DriverReport
 from dueline.lateness import LatenessFigures
+from dueline.store.pending import Overdue
 
 NOTHING = LatenessFigures(count=0, p50_ms=None, p99_ms=None, max_ms=None)
+NOTHING_OVERDUE = Overdue(count=0, oldest=None)
 READY = DriverReport(status="ready", pid=7, start_count=1)
 
 
@@ -24,7 +27,8 @@ def figures(lateness: LatenessFigures = NOTHING, **changes: int) -> Figures:
         ),
         0,
     )
-    return Figures(**{"next_due_ms": None, "lateness": lateness, **counts, **changes})  # type: ignore[arg-type]
+    given = {"next_due_ms": None, "lateness": lateness, "overdue": NOTHING_OVERDUE}
+    return Figures(**{**given, **counts, **changes})  # type: ignore[arg-type]
 
 
 def test_a_status_says_what_waits_and_how_late_it_is(
@@ -43,6 +47,23 @@ def test_a_status_says_what_waits_and_how_late_it_is(
     line = capsys.readouterr().out
     assert line.endswith(
         "  1,234 wait · next in 2 s · 9 delivered · late p50 1 ms, p99 20 ms, max 1.5 s\n"
+    )
+
+
+def test_a_status_says_what_is_overdue_and_what_the_pipeline_complains_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(small_config(tmp_path))
+    late = replace(
+        figures(pending_count=3, next_due_ms=20_000, now_ms=200_000),
+        overdue=Overdue(count=2, oldest=None),
+    )
+
+    terminal.tick(late, READY.changed(error="ZeroDivisionError: division by zero, at mytx.py:5"))
+
+    assert capsys.readouterr().out.endswith(
+        "  3 wait · 2 OVERDUE, the oldest for 3 m · 0 delivered · "
+        "trouble: ZeroDivisionError: division by zero, at mytx.py:5\n"
     )
 
 

@@ -3,8 +3,10 @@ import json
 from tests.unit.commands.conftest import Run
 from tests.unit.server.local import carry
 
+from dueline.clock import Clock
+from dueline.flight.control import DriverReport
 from dueline.message import Message
-from dueline.server.broker import Broker
+from dueline.server.broker import Broker, NoPipeline
 
 
 def test_figures_for_people(broker: Broker, run: Run) -> None:
@@ -32,6 +34,49 @@ def test_figures_for_programs(broker: Broker, run: Run) -> None:
     assert (figures["delivered"], figures["lateness"]["count"]) == (1, 1)
     assert figures["lateness"]["late_ms_max"] == figures["lateness"]["max_ms"] > 0
     assert "p99" in run("stats").out
+
+
+def test_what_is_overdue_is_said_with_the_oldest_and_the_last_trouble(
+    broker: Broker, run: Run
+) -> None:
+    properties = {"TIMER_DELAY_MS": "1000", "KEYS": "order-17"}
+    oldest = broker.store.put(Message(topic="orders", body=b"x", properties=properties))
+    broker.store.put(Message(topic="t", body=b"x", properties={"TIMER_DELAY_MS": "2000"}))
+    broker.store.put(Message(topic="t", body=b"x", properties={"TIMER_DELAY_MS": "3600000"}))
+    assert "OVERDUE" not in run("stats").out
+    broker.store.clock.raise_floor(broker.store.clock.now_ms() + 200_000)
+    broker.pipeline = Failing()
+
+    ran = run("stats")
+    figures = json.loads(run("stats", "--json").out)
+
+    rows = {line[:12].strip(): line[12:] for line in ran.lines}
+    assert rows["OVERDUE"] == (
+        f"2, the oldest for 3 m 19 s: {oldest.unique_id} (keys order-17), topic orders"
+    )
+    assert rows["next due"].endswith("(3 m 19 s ago)")
+    assert rows["TROUBLE"].endswith("ago: KeyError: 'paid', at mytx.py:5")
+    assert figures["overdue"] == 2
+    assert figures["oldest_overdue"]["unique_id"] == oldest.unique_id
+    assert figures["driver"]["error"] == "KeyError: 'paid', at mytx.py:5"
+
+
+def test_a_pipeline_elsewhere_is_not_off(broker: Broker, run: Run) -> None:
+    broker.pipeline.note_asked()
+
+    rows = {line[:12].strip(): line[12:] for line in run("stats").lines}
+
+    assert rows["pipeline"].startswith("elsewhere, asked for work ")
+
+
+class Failing(NoPipeline):
+    """A pipeline that has had an error."""
+
+    def __init__(self) -> None:
+        super().__init__(Clock())
+
+    def report(self) -> DriverReport:
+        return DriverReport(status="ready", error="KeyError: 'paid', at mytx.py:5", error_ms=1)
 
 
 def test_a_clock_that_stands_still_is_said_first(broker: Broker, run: Run) -> None:

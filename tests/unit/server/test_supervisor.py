@@ -134,6 +134,20 @@ def test_a_child_that_fails_at_once_is_tried_again_and_again(supervise: Supervis
     assert watched.log().count("no Java here") >= 2
 
 
+def test_an_error_is_known_while_the_child_goes_on_and_gone_after_a_batch(
+    supervise: Supervise,
+) -> None:
+    watched = supervise(
+        f"print('2026-01-01 00:00:00,000 WARNING 1 / 0 failed', flush=True); {UNTIL_TOLD}"
+    )
+
+    wait_until(lambda: watched.supervisor.report().error == "1 / 0 failed", "the error")
+    assert watched.supervisor.report().error_ms is not None
+    watched.supervisor.note_committed()
+
+    assert (watched.supervisor.report().error, watched.supervisor.report().error_ms) == ("", None)
+
+
 def test_a_warning_of_an_earlier_run_is_not_the_reason_of_a_later_end(
     supervise: Supervise, tmp_path: Path
 ) -> None:

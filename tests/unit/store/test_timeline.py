@@ -130,6 +130,7 @@ def test_windows_are_what_a_sorted_list_says(
             (due_ms for due_ms, _ in filled.pending()), default=None
         )
         assert filled.timeline.pending_count() == len(filled.pending())
+        assert filled.timeline.due_count(until_ms) == len(due)
 
 
 def test_units_keep_all_they_know(filled: Filled) -> None:
