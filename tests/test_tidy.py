@@ -309,3 +309,12 @@ def _project_files() -> list[Path]:
         inside = [path for folder in folders for path in (ROOT / folder).rglob("*")]
         return [path for path in [*ROOT.glob("*"), *inside] if path.is_file()]
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_decisions_are_numbered_one_after_the_other() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+
+    numbers = [int(page.name[:4]) for page in pages]
+    assert numbers == list(range(1, len(pages) + 1))
+    for number, page in zip(numbers, pages, strict=True):
+        assert page.read_text().startswith(f"# {number}. "), page.name
