@@ -127,7 +127,7 @@ class StoreSettings:
         "is known.",
     )
     order_wait_ms: int = setting(
-        60_000,
+        5_000,
         DURATION,
         "How long messages that are due wait for one of their queue that is due earlier and late; "
         "`0s`: not at all.",

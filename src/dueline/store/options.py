@@ -47,7 +47,7 @@ class StoreOptions:
     open_units_max: int = OPEN_UNITS_MAX_DEFAULT
     window_size_bytes_max: int = 256 << 20
     retention_ms: int = 72 * 3_600_000
-    order_wait_ms: int = 60_000
+    order_wait_ms: int = 5_000
     disk_used_ratio_max: float = 0.90
     delete_early: bool = False
     reserve_size_bytes: int = 0
