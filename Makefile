@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test check unit soak fuzz coverage format bench bench-pipeline bench-remoting bench-queues bench-grpc bench-hostile demo serve clean-venv
+.PHONY: help setup test check unit soak fuzz coverage format bench bench-pipeline bench-remoting bench-queues bench-grpc bench-restart bench-hostile demo serve clean-venv
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench-remoting: $(READY) ## measure RocketMQ's 4.x protocol
 
 bench-queues: $(READY) ## measure many topics on one broker
 	@$(BIN)/python -m benchmarks.queues $(ARGS)
+
+bench-restart: $(READY) ## measure how late a restart makes messages
+	@$(BIN)/python -m benchmarks.restart $(ARGS)
 
 bench-grpc: $(READY) ## measure RocketMQ's 5.x protocol
 	@$(BIN)/python -m benchmarks.grpc $(ARGS)

@@ -164,7 +164,10 @@ class Server:
         return total / TICKS_PER_S
 
     def stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
+        self.end(signal.SIGTERM)
+
+    def end(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(60)
         if self._process.poll() is None:
@@ -186,15 +189,15 @@ def _serving(folder: Path, wanted: list[str]) -> Iterator[Server]:
     server = Server(folder)
     try:
         with server.client() as client:
-            _send(client, "start", [100])
+            send(client, "start", [100])
             accepted = time.perf_counter() - server.started_s
-            _wait_received(client, "start", 1)
+            wait_received(client, "start", 1)
             delivered = time.perf_counter() - server.started_s
         server.wait_ready()
         if "start" in wanted:
-            _say("start to first accepted message", f"{accepted:.2f} s")
-            _say("start to first delivery", f"{delivered:.2f} s")
-            _say("memory after start", server.memory())
+            say("start to first accepted message", f"{accepted:.2f} s")
+            say("start to first delivery", f"{delivered:.2f} s")
+            say("memory after start", server.memory())
         yield server
     finally:
         server.stop()
@@ -204,7 +207,7 @@ def _idle(server: Server, seconds: int) -> None:
     before = server.cpu_s()
     time.sleep(seconds)
     share = (server.cpu_s() - before) / seconds
-    _say(f"idle for {seconds} s", f"{100 * share:.1f} % of one core")
+    say(f"idle for {seconds} s", f"{100 * share:.1f} % of one core")
 
 
 def _steady(server: Server, seconds: int) -> None:
@@ -214,17 +217,17 @@ def _steady(server: Server, seconds: int) -> None:
     with server.client() as client:
         started = time.perf_counter()
         for number in range(seconds * 100):
-            _send(client, topic, random.integers(2_000, 10_000, 10).tolist())
+            send(client, topic, random.integers(2_000, 10_000, 10).tolist())
             pause = started + (number + 1) / 100 - time.perf_counter()
             time.sleep(max(0.0, pause))
     answer = json.loads(reader.communicate(timeout=120)[0])
     early, late = answer["early"], np.array(answer["late_ms"])
     p50, p99, worst = np.percentile(late, [50, 99, 100])
-    _say(
+    say(
         f"steady 1,000/s for {seconds} s, {len(late):,} received",
         f"late p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.1f} ms, early {early}",
     )
-    _say("memory", server.memory())
+    say("memory", server.memory())
 
 
 def _burst(server: Server, count: int) -> None:
@@ -234,39 +237,39 @@ def _burst(server: Server, count: int) -> None:
         _child("--batch-reader", server.address, topic, str(number), str(count // 2))
         for number in range(2)
     ]
-    put_s = _put_rows(server.address, topic, count, lambda rows: np.full(rows, due_ms))
+    put_s = put_rows(server.address, topic, count, lambda rows: np.full(rows, due_ms))
     left_ms = due_ms - system_time_ms()
     visible_ms = _wait_visible(server, topic, count)
     received = [json.loads(reader.communicate(timeout=300)[0]) for reader in readers]
     last_ms = max(answer["last_ms"] for answer in received)
     first_ms = min(answer["first_ms"] for answer in received)
-    _say(
+    say(
         f"burst of {count:,} due at one instant",
         f"put in {put_s:.1f} s, {left_ms / 1000:.1f} s before; visible {visible_ms - due_ms} ms, "
         f"first received {first_ms - due_ms} ms, all received {last_ms - due_ms} ms after due",
     )
-    _say("memory", server.memory())
+    say("memory", server.memory())
 
 
 def _overdue(folder: Path, count: int) -> None:
     server = Server(folder, "--no-spark")
     now_ms = system_time_ms()
-    _put_rows(server.address, "overdue", count, lambda rows: np.full(rows, now_ms + 1))
+    put_rows(server.address, "overdue", count, lambda rows: np.full(rows, now_ms + 1))
     server.stop()
     server = Server(folder)
     try:
         with server.client() as client:
-            _wait_received(client, "overdue", 1)
+            wait_received(client, "overdue", 1)
         started = time.perf_counter()
         before = server.report().delivered
         while server.report().pending:
             time.sleep(0.02)
         seconds = time.perf_counter() - started
-        _say(
+        say(
             f"catching up with {count:,} overdue",
             f"{(count - before) / seconds:,.0f} /s after the first batch",
         )
-        _say("memory", server.memory())
+        say("memory", server.memory())
     finally:
         server.stop()
 
@@ -279,18 +282,18 @@ def _bulk(server: Server, count: int) -> None:
         text=True,
     )
     answer = json.loads(done.stdout.splitlines()[-1])
-    _say(
+    say(
         f"bulk write of {count:,} rows from a DataFrame",
         f"{count / answer['seconds']:,.0f} /s; a job of one row, which starts Spark's Python "
         f"workers: {answer['first_s']:.1f} s, and again: {answer['again_s']:.1f} s",
     )
-    _say("memory", server.memory())
+    say("memory", server.memory())
 
 
 # Pieces
 
 
-def _send(client: ControlClient, topic: str, delays_ms: list[int]) -> None:
+def send(client: ControlClient, topic: str, delays_ms: list[int]) -> None:
     messages = tuple(
         Outgoing(
             topic=topic,
@@ -303,7 +306,7 @@ def _send(client: ControlClient, topic: str, delays_ms: list[int]) -> None:
     client.ask(Send(messages=messages), Sent)
 
 
-def _put_rows(address: str, topic: str, count: int, due_ms: object) -> float:
+def put_rows(address: str, topic: str, count: int, due_ms: object) -> float:
     """Put rows in jobs of 50,000; returns the seconds."""
     started = time.perf_counter()
     with FlightClient(address) as client:
@@ -328,7 +331,7 @@ def _rows(topic: str, count: int, due_ms: object) -> pa.RecordBatch:
     )
 
 
-def _wait_received(client: ControlClient, topic: str, count: int) -> None:
+def wait_received(client: ControlClient, topic: str, count: int) -> None:
     offsets: dict[str, int] = {}
     found = 0
     while found < count:
@@ -374,7 +377,7 @@ def _batch_reader(address: str, topic: str, number: str, count_text: str) -> Non
     offsets = dict.fromkeys(queues, 0)
     found, first_ms = 0, 0
     with ControlClient(address) as client:
-        _wait_received(client, topic, 1)
+        wait_received(client, topic, 1)
         first_ms = system_time_ms()
         while found < count:
             for queue in queues:
@@ -421,7 +424,7 @@ def _child(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def _say(name: str, text: str) -> None:
+def say(name: str, text: str) -> None:
     print(f"{name:<52} {text}", flush=True)
 
 
