@@ -12,12 +12,12 @@ in the future means "now", which is an ordinary message. Pure functions; no cloc
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from dueline.errors import InvalidRequest, LimitExceeded
+from dueline.times import show_span
 
 __all__ = [
     "DEFAULT_LEVELS",
@@ -25,16 +25,14 @@ __all__ = [
     "DelayLevels",
     "Due",
     "due_of",
-    "parse_duration_ms",
+    "too_far",
 ]
 
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 DELAY_MAX_MS_DEFAULT: Final = 10 * 366 * 86_400_000
-_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL_UNITS: Final = frozenset("smhd")
 _DIGITS_MAX: Final = 18
-_DURATION: Final = re.compile(r"(?:[0-9]{1,15}(?:ms|[smhd]))+")
-_DURATION_PART: Final = re.compile(r"([0-9]+)(ms|[smhd])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,28 +95,20 @@ def due_of(
     if due_ms is None or due_ms <= now_ms:
         return None
     if due_ms - now_ms > delay_max_ms:
-        raise LimitExceeded(
-            f"delay: expected at most {delay_max_ms} ms, found {due_ms - now_ms} ms; "
-            "choose an earlier time or raise delay_max_ms",
-            limit=delay_max_ms,
-            found=due_ms - now_ms,
-        )
+        raise too_far(due_ms - now_ms, delay_max_ms)
     return Due(due_ms=due_ms, level=0)
 
 
-def parse_duration_ms(text: str) -> int:
-    """A duration such as `30s`, `1m30s`, `2h`, `500ms` or `60d` in milliseconds.
-
-    >>> parse_duration_ms("1m30s")
-    90000
-    """
-    word = text.strip()
-    if not _DURATION.fullmatch(word):
-        raise InvalidRequest(
-            f"duration: expected number and unit ms, s, m, h or d (such as 30s), found {text!r}",
-            found=text,
-        )
-    return sum(int(number) * _UNIT_MS[unit] for number, unit in _DURATION_PART.findall(word))
+def too_far(delay_ms: int, delay_max_ms: int, *, where: str = "", **place: int) -> LimitExceeded:
+    """The error for a delay that is too long."""
+    most, found = show_span(delay_max_ms), show_span(delay_ms)
+    return LimitExceeded(
+        f"{where}delay: expected at most {most}, found {found if found != most else 'more'}; "
+        "choose an earlier time or raise the broker's setting store.delay_max",
+        limit=delay_max_ms,
+        found=delay_ms,
+        **place,
+    )
 
 
 def _timer_due_ms(properties: Mapping[str, str], now_ms: int) -> int | None:

@@ -13,7 +13,15 @@ from tests.ports import free_ports
 from tests.remoting.serving import Broker
 
 from dueline import client
-from dueline.client import AsyncConsumer, AsyncProducer, Consumer, Outgoing, Producer, Reader
+from dueline.client import (
+    AsyncConsumer,
+    AsyncProducer,
+    AsyncReader,
+    Consumer,
+    Outgoing,
+    Producer,
+    Reader,
+)
 from dueline.client.values import Received
 from dueline.clock import system_time_ms
 from dueline.errors import InvalidRequest, NotFound, Unavailable
@@ -110,15 +118,76 @@ def test_many_are_sent_in_batches_and_delayed_ones_one_by_one(broker: Broker) ->
         {"delay": timedelta(1), "delay_level": 1},
         {"deliver_at": datetime(2027, 1, 1)},  # noqa: DTZ001 - that is the mistake
         {"queue_id": 99},
+        {"delay": timedelta(seconds=-1)},
+        {"delay": -1},
+        {"delay": "soon"},
+        {"delay": True},
+        {"delay_level": -1},
+        {"deliver_at": datetime(2001, 1, 1, tzinfo=UTC)},
+        {"deliver_at": 1_800_000_000},
+        {"keys": ["order 17"]},
+        {"keys": [17]},
+        {"keys": ""},
+        {"body": "text"},
+        {"body": 17},
     ],
 )
 def test_mistakes_are_told_before_anything_is_sent(
     broker: Broker, options: dict[str, object]
 ) -> None:
     with Producer(broker.name_server) as producer, pytest.raises(InvalidRequest):
-        producer.send("orders", b"x", **options)  # type: ignore[arg-type]
+        producer.send(**{"topic": "orders", "body": b"x", **options})  # type: ignore[arg-type]
 
     assert broker.engine.figures().sent_count == 0
+
+
+@pytest.mark.parametrize("delay", [3600, 3600.0, timedelta(hours=1), "1h", "PT1H"])
+def test_a_delay_may_be_said_in_any_way_that_has_one_meaning(
+    broker: Broker, delay: float | timedelta | str
+) -> None:
+    before_ms = system_time_ms()
+    with Producer(broker.name_server) as producer:
+        sent = producer.send("orders", b"x", delay=delay, keys="order-17")
+    after_ms = system_time_ms()
+
+    assert sent.due_ms is not None
+    assert before_ms + 3_600_000 <= sent.due_ms <= after_ms + 3_600_000
+    (found,) = broker.engine.find("order-17")
+    assert found.unique_id == sent.id
+
+
+def test_a_client_is_used_inside_with_and_nowhere_else(broker: Broker) -> None:
+    producer, reader = Producer(broker.name_server), Reader(broker.name_server, "orders")
+
+    with pytest.raises(InvalidRequest, match=r"inside `with Producer.*not entered"):
+        producer.send("orders", b"x")
+    with pytest.raises(InvalidRequest, match=r"inside `with Reader.*not entered"):
+        reader.receive()
+    with producer:
+        producer.send("orders", b"x")
+        with pytest.raises(InvalidRequest, match="one `with` at a time"):
+            producer.__enter__()
+    with pytest.raises(InvalidRequest, match=r"inside `with Producer.*closed"):
+        producer.send("orders", b"x")
+
+
+def test_an_asyncio_client_is_used_inside_async_with(broker: Broker) -> None:
+    async def misuse() -> None:
+        with pytest.raises(InvalidRequest, match="inside `async with`"):
+            await AsyncProducer(broker.name_server).send("orders", b"x")
+        with pytest.raises(InvalidRequest, match="inside `async with`"):
+            await AsyncReader(broker.name_server, "orders").receive()
+
+    asyncio.run(misuse())
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [(Producer, ()), (Reader, ("orders",)), (Consumer, ("orders", "billing", print))],
+)
+def test_unknown_options_are_told_at_once(kind: type, arguments: tuple[object, ...]) -> None:
+    with pytest.raises(TypeError, match="retrys"):
+        kind("127.0.0.1:9876", *arguments, retrys=3)
 
 
 def test_refusals_are_errors_of_their_kind(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dueline.errors import InvalidRequest, LimitExceeded
-from dueline.schedule import DEFAULT_LEVELS, DelayLevels, Due, due_of, parse_duration_ms
+from dueline.schedule import DEFAULT_LEVELS, DelayLevels, Due, due_of
 
 NOW_MS = 1_700_000_000_000
 LEVELS = DelayLevels.parse("1s 5s 2m")
@@ -120,18 +120,5 @@ def test_longest_delay_is_accepted_and_the_next_is_not() -> None:
         due(TIMER_DELAY_MS=str(DAY_MS + 1))
 
     assert (caught.value.limit, caught.value.found) == (DAY_MS, DAY_MS + 1)
-
-
-@pytest.mark.parametrize(
-    ("text", "duration_ms"),
-    [("0s", 0), ("500ms", 500), ("30s", 30_000), ("1m30s", 90_000), (" 2h ", 7_200_000),
-     ("1d1h1m1s1ms", 90_061_001)],
-)  # fmt: skip
-def test_durations(text: str, duration_ms: int) -> None:
-    assert parse_duration_ms(text) == duration_ms
-
-
-@pytest.mark.parametrize("text", ["", "5", "s", "1 s", "-1s", "1.5s", "1w", "1s2", "1" * 16 + "s"])
-def test_bad_durations_are_refused(text: str) -> None:
-    with pytest.raises(InvalidRequest, match="duration: expected"):
-        parse_duration_ms(text)
+    assert str(caught.value).startswith("delay: expected at most 1 d, found more; ")
+    assert "store.delay_max" in str(caught.value)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from dueline.client.consumer import AsyncConsumer
-from dueline.client.producer import AsyncProducer
-from dueline.client.reader import AsyncReader
+from dueline.client.producer import ATTEMPT_COUNT, GROUP, AsyncProducer, OnResult
+from dueline.client.reader import AsyncReader, OnConnection
 from dueline.client.values import Outgoing, Received, Sent
-from dueline.errors import BrokerError
+from dueline.clock import Clock
+from dueline.errors import BrokerError, InvalidRequest
+from dueline.schedule import DelayLevels
+from dueline.times import Duration
 
 __all__ = ["Consumer", "Producer", "Reader"]
 
@@ -36,35 +39,64 @@ class _Loop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C: nobody waits for it any more
+            raise
 
     def close(self) -> None:
+        self.run(_end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-class _Blocking:
+async def _end_tasks() -> None:
+    """Cancel what was left under way, so that it ends in order."""
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Client(Protocol):
+    """What the asyncio clients have in common."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+C = TypeVar("C", bound=_Client)
+
+
+class _Blocking(Generic[C]):
     """What the three have in common: entered and left with the loop."""
 
-    def __init__(self) -> None:
-        self._loop: _Loop | None = None
-        self._made: Any = None
-
-    def _make(self) -> Any:
-        raise NotImplementedError
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._make_client = make
+        self._entered: tuple[_Loop, C] | None = None
+        self._is_closed = False
 
     def __enter__(self) -> Self:
-        self._loop = _Loop()
+        if self._entered is not None:
+            raise InvalidRequest(f"{type(self).__name__}: expected one `with` at a time, found two")
+        loop = _Loop()
 
-        async def enter() -> Any:
-            made = self._make()
-            return await made.__aenter__()
+        async def enter() -> C:
+            return await self._make_client().__aenter__()
 
         try:
-            self._made = self._loop.run(enter())
+            self._entered = (loop, loop.run(enter()))
         except BaseException:
-            self._loop.close()
+            loop.close()
             raise
         return self
 
@@ -74,44 +106,66 @@ class _Blocking:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._loop is not None
+        loop, client = self._open()
+        self._entered = None
+        self._is_closed = True
         try:
-            self._loop.run(self._made.__aexit__(None, None, None))
+            loop.run(client.__aexit__(None, None, None))
         finally:
-            self._loop.close()
+            loop.close()
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        assert self._loop is not None, "use it in a `with` block"
-        return self._loop.run(work)
+    def _open(self) -> tuple[_Loop, C]:
+        if self._entered is None:
+            name, found = type(self).__name__, "closed" if self._is_closed else "not entered"
+            raise InvalidRequest(
+                f"{name}: expected to be used inside `with {name}(…) as …:`, found it {found}"
+            )
+        return self._entered
+
+    def _run(self, work: Callable[[C], Coroutine[Any, Any, T]]) -> T:
+        loop, client = self._open()
+        return loop.run(work(client))
 
 
-class Producer(_Blocking):
+class Producer(_Blocking[AsyncProducer]):
     """`AsyncProducer` for programs without an event loop; any thread may call it."""
 
-    def __init__(self, name_server: str, **options: Any) -> None:
-        super().__init__()
-        self._name_server = name_server
-        self._options = options
-
-    def _make(self) -> AsyncProducer:
-        return AsyncProducer(self._name_server, **self._options)
+    def __init__(
+        self,
+        name_server: str,
+        *,
+        group: str = GROUP,
+        timeout_s: float = 5.0,
+        attempts_max: int = ATTEMPT_COUNT,
+        clock: Clock | None = None,
+    ) -> None:
+        """The arguments of `AsyncProducer`."""
+        super().__init__(
+            lambda: AsyncProducer(
+                name_server,
+                group=group,
+                timeout_s=timeout_s,
+                attempts_max=attempts_max,
+                clock=clock,
+            )
+        )
 
     def send(  # noqa: PLR0913 - as AsyncProducer.send
         self,
         topic: str,
         body: bytes,
         *,
-        delay: timedelta | None = None,
+        delay: Duration | None = None,
         delay_level: int | None = None,
-        deliver_at: datetime | None = None,
+        deliver_at: datetime | str | None = None,
         tag: str | None = None,
-        keys: Sequence[str] = (),
+        keys: str | Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         queue_id: int | None = None,
     ) -> Sent:
-        """Send one message; returns when the broker has it."""
-        sent: Sent = self._run(
-            self._made.send(
+        """Send one message; returns when the broker has it. See `AsyncProducer.send`."""
+        return self._run(
+            lambda client: client.send(
                 topic,
                 body,
                 delay=delay,
@@ -123,34 +177,52 @@ class Producer(_Blocking):
                 queue_id=queue_id,
             )
         )
-        return sent
 
     def send_many(self, messages: Sequence[Outgoing]) -> list[Sent]:
         """Send many; an answer for each."""
-        sent: list[Sent] = self._run(self._made.send_many(messages))
-        return sent
+        return self._run(lambda client: client.send_many(messages))
 
-    def send_each(self, messages: Sequence[Outgoing]) -> list[Sent | BrokerError]:
+    def send_each(
+        self, messages: Sequence[Outgoing], *, on_result: OnResult | None = None
+    ) -> list[Sent | BrokerError]:
         """Like `send_many`, with an answer for each: sent, or why not."""
-        results: list[Sent | BrokerError] = self._run(self._made.send_each(messages))
-        return results
+        return self._run(lambda client: client.send_each(messages, on_result=on_result))
+
+    def levels(self, topic: str) -> DelayLevels:
+        """The delay levels of the topic's broker."""
+        return self._run(lambda client: client.levels(topic))
 
     def cancel(self, sent: Sent) -> bool:
         """Take a delayed message back; False: it is too late."""
-        is_cancelled: bool = self._run(self._made.cancel(sent))
-        return is_cancelled
+        return self._run(lambda client: client.cancel(sent))
 
 
-class Reader(_Blocking):
+class Reader(_Blocking[AsyncReader]):
     """`AsyncReader` for programs without an event loop: iterate over it."""
 
-    def __init__(self, name_server: str, topic: str, **options: Any) -> None:
-        super().__init__()
-        self._arguments = (name_server, topic)
-        self._options = options
-
-    def _make(self) -> AsyncReader:
-        return AsyncReader(*self._arguments, **self._options)
+    def __init__(  # noqa: PLR0913 - as AsyncReader
+        self,
+        name_server: str,
+        topic: str,
+        *,
+        start: str = "start",
+        tags: str = "*",
+        group: str | None = None,
+        timeout_s: float = 5.0,
+        on_connection: OnConnection = lambda error: None,
+    ) -> None:
+        """The arguments of `AsyncReader`."""
+        super().__init__(
+            lambda: AsyncReader(
+                name_server,
+                topic,
+                start=start,
+                tags=tags,
+                group=group,
+                timeout_s=timeout_s,
+                on_connection=on_connection,
+            )
+        )
 
     def __iter__(self) -> Iterator[Received]:
         while True:
@@ -158,39 +230,51 @@ class Reader(_Blocking):
 
     def receive(self) -> Received:
         """The next message; waits for one."""
-        message: Received = self._run(self._made.receive())
-        return message
+        return self._run(lambda client: client.receive())
 
     def receive_many(self, count_max: int, *, timeout_s: float | None = None) -> list[Received]:
         """What has come; waits for one message, or until the time is up."""
-        found: list[Received] = self._run(self._made.receive_many(count_max, timeout_s=timeout_s))
-        return found
+        return self._run(lambda client: client.receive_many(count_max, timeout_s=timeout_s))
 
     def commit(self) -> None:
         """Remember for the group what was received so far."""
-        self._run(self._made.commit())
+        self._run(lambda client: client.commit())
 
 
-class Consumer(_Blocking):
+class Consumer(_Blocking[AsyncConsumer]):
     """`AsyncConsumer` whose handler is a plain function, called in threads."""
 
-    def __init__(
-        self, name_server: str, topic: str, group: str, handler: Any, **options: Any
+    def __init__(  # noqa: PLR0913 - as AsyncConsumer
+        self,
+        name_server: str,
+        topic: str,
+        group: str,
+        handler: Callable[[Received], object],
+        *,
+        tags: str = "*",
+        concurrency: int = 16,
+        attempts_max: int = 16,
+        timeout_s: float = 5.0,
     ) -> None:
-        super().__init__()
-        self._arguments = (name_server, topic, group)
-        self._handler = handler
-        self._options = options
-        self._threads = ThreadPoolExecutor(
-            options.get("concurrency", 16), thread_name_prefix="dueline-handler"
-        )
+        """The arguments of `AsyncConsumer`."""
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="dueline-handler")
 
-    def _make(self) -> AsyncConsumer:
-        async def handler(message: Received) -> None:
+        async def handle(message: Received) -> None:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads, self._handler, message)
+            await loop.run_in_executor(self._threads, handler, message)
 
-        return AsyncConsumer(*self._arguments, handler, **self._options)
+        super().__init__(
+            lambda: AsyncConsumer(
+                name_server,
+                topic,
+                group,
+                handle,
+                tags=tags,
+                concurrency=concurrency,
+                attempts_max=attempts_max,
+                timeout_s=timeout_s,
+            )
+        )
 
     def __exit__(
         self,

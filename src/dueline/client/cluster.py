@@ -13,6 +13,7 @@ from typing import Final
 
 from dueline.client.connection import Connection
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from dueline.schedule import DelayLevels
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.bodies import RouteData
 
@@ -152,6 +153,23 @@ class Cluster:
             for data in route.broker_datas
             if 0 in data.broker_addrs
         ]
+
+    async def levels(self, topic: str) -> DelayLevels:
+        """The delay levels of a broker that has the topic, or would have it.
+
+        Raises:
+            BrokerError: it does not say, or there is no broker yet.
+        """
+        name = (await self.queues(topic, for_writing=True))[0].broker_name
+        connection = await self.broker(topic, name)
+        answer = await connection.call(RequestCode.GET_BROKER_CONFIG, timeout_s=self.timeout_s)
+        if answer.code != ResponseCode.SUCCESS:
+            raise error_of(answer)
+        for line in answer.body.decode("utf-8", "replace").splitlines():
+            name, _, value = line.partition("=")
+            if name == "messageDelayLevel":
+                return DelayLevels.parse(value)
+        raise NotFound("broker: expected messageDelayLevel in its settings, found none")
 
     async def connection(self, address: str) -> Connection:
         """The connection to an address, opened if need be."""

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
 from typing import Final, Self
 
@@ -22,6 +22,8 @@ from dueline.errors import (
     Unavailable,
 )
 from dueline.message import HOST_UNKNOWN, UniqueIds, encode_properties
+from dueline.schedule import DelayLevels
+from dueline.times import Duration
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.headers import RecallRequest, SendRequest, SendResponse
@@ -29,9 +31,14 @@ from dueline.wire.headers import RecallRequest, SendRequest, SendResponse
 __all__ = ["AsyncProducer"]
 
 ATTEMPT_COUNT: Final = 3
+GROUP: Final = "dueline_producer"
 IN_FLIGHT_MAX: Final = 256
 BATCH_SIZE_BYTES_MAX: Final = 1 << 20
 RETRY_S: Final = 0.1
+
+
+OnResult = Callable[[int, Sent | BrokerError], None]
+"""Called with a message's place among those given, and its answer."""
 
 
 class AsyncProducer:
@@ -45,7 +52,7 @@ class AsyncProducer:
         self,
         name_server: str,
         *,
-        group: str = "dueline_producer",
+        group: str = GROUP,
         timeout_s: float = 5.0,
         attempts_max: int = ATTEMPT_COUNT,
         clock: Clock | None = None,
@@ -86,11 +93,11 @@ class AsyncProducer:
         topic: str,
         body: bytes,
         *,
-        delay: timedelta | None = None,
+        delay: Duration | None = None,
         delay_level: int | None = None,
-        deliver_at: datetime | None = None,
+        deliver_at: datetime | str | None = None,
         tag: str | None = None,
-        keys: Sequence[str] = (),
+        keys: str | Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
         queue_id: int | None = None,
     ) -> Sent:
@@ -106,7 +113,7 @@ class AsyncProducer:
                 topic=topic,
                 body=body,
                 tag=tag,
-                keys=tuple(keys),
+                keys=keys,
                 properties=properties or {},
                 delay=delay,
                 delay_level=delay_level,
@@ -118,7 +125,9 @@ class AsyncProducer:
     async def send_one(self, message: Outgoing) -> Sent:
         """Send a message that was made before."""
         unique_id = self._ids.next()
-        properties = encode_properties(message.to_properties(unique_id)).decode()
+        properties = encode_properties(
+            message.to_properties(unique_id, self._clock.now_ms())
+        ).decode()
         answer, queue = await self._deliver(
             message,
             lambda target: (
@@ -152,8 +161,14 @@ class AsyncProducer:
             sent.append(result)
         return sent
 
-    async def send_each(self, messages: Sequence[Outgoing]) -> list[Sent | BrokerError]:
-        """Like `send_many`, with an answer for each: sent, or why not."""
+    async def send_each(
+        self, messages: Sequence[Outgoing], *, on_result: OnResult | None = None
+    ) -> list[Sent | BrokerError]:
+        """Like `send_many`, with an answer for each: sent, or why not.
+
+        Args:
+            on_result: is told each answer when it comes, for callers that may be interrupted.
+        """
         room = asyncio.Semaphore(IN_FLIGHT_MAX)
         found: dict[int, Sent | BrokerError] = {}
 
@@ -169,6 +184,9 @@ class AsyncProducer:
                     found.update(dict.fromkeys(places, error))
                 else:
                     found.update(zip(places, sent, strict=True))
+            if on_result is not None:
+                for place in places:
+                    on_result(place, found[place])
 
         first, *others = _batches(messages) or [[]]
         if first:
@@ -180,8 +198,11 @@ class AsyncProducer:
 
     async def _send_batch(self, messages: Sequence[Outgoing]) -> list[Sent]:
         ids = [self._ids.next() for _ in messages]
+        now_ms = self._clock.now_ms()
         body = encode_batch(
-            BatchMessage(body=each.body, properties=encode_properties(each.to_properties(unique)))
+            BatchMessage(
+                body=each.body, properties=encode_properties(each.to_properties(unique, now_ms))
+            )
             for each, unique in zip(messages, ids, strict=True)
         )
         answer, queue = await self._deliver(
@@ -273,6 +294,10 @@ class AsyncProducer:
             broker_name=queue.broker_name,
         ).encode_short()
 
+    async def levels(self, topic: str) -> DelayLevels:
+        """The delay levels of the topic's broker."""
+        return await self._open().levels(topic)
+
     async def cancel(self, sent: Sent) -> bool:
         """Take a delayed message back; False: it is too late, or the broker does not know it.
 
@@ -297,7 +322,9 @@ class AsyncProducer:
 
     def _open(self) -> Cluster:
         if self._cluster is None:
-            raise Unavailable("producer: expected to be entered (`async with`), found closed")
+            raise InvalidRequest(
+                "producer: expected to be used inside `async with`, found it not entered or closed"
+            )
         return self._cluster
 
 

@@ -12,12 +12,11 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Final, Self
 
-from dueline.client.cluster import ROUTE_S_MAX, Cluster, TopicQueue, error_of
+from dueline.client.cluster import ROUTE_S_MAX, Cluster, TopicQueue
 from dueline.client.pulling import QueueReader
 from dueline.client.values import Received
 from dueline.errors import BrokerError, InvalidRequest, NotFound
 from dueline.schedule import DelayLevels
-from dueline.wire import RequestCode, ResponseCode
 
 __all__ = ["AsyncReader"]
 
@@ -101,6 +100,7 @@ class AsyncReader:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._cluster is not None:
             await self._cluster.close()
+            self._cluster = None
 
     # Receiving
 
@@ -115,6 +115,7 @@ class AsyncReader:
 
     async def receive(self) -> Received:
         """The next message; waits for one."""
+        self._open()
         return self._taken(await self._messages.get())
 
     async def receive_many(
@@ -155,16 +156,14 @@ class AsyncReader:
         Raises:
             BrokerError: it does not say, or there is no broker yet.
         """
-        assert self._cluster is not None
-        connection = (await self._cluster.brokers(self._topic))[0]
-        answer = await connection.call(RequestCode.GET_BROKER_CONFIG, timeout_s=self._timeout_s)
-        if answer.code != ResponseCode.SUCCESS:
-            raise error_of(answer)
-        for line in answer.body.decode("utf-8", "replace").splitlines():
-            name, _, value = line.partition("=")
-            if name == "messageDelayLevel":
-                return DelayLevels.parse(value)
-        raise NotFound("broker: expected messageDelayLevel in its settings, found none")
+        return await self._open().levels(self._topic)
+
+    def _open(self) -> Cluster:
+        if self._cluster is None:
+            raise InvalidRequest(
+                "reader: expected to be used inside `async with`, found it not entered or closed"
+            )
+        return self._cluster
 
     # Reading
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from dueline.admission import check_properties, check_sender_target
 from dueline.errors import InvalidRequest
 from dueline.message import decode_properties
 from dueline.store.record import Record
+from dueline.times import Duration, check_not_past, duration_ms, time_ms
 from dueline.wire.packing import unpacked
 
 __all__ = ["Outgoing", "Received", "Sent", "received"]
@@ -24,16 +25,20 @@ _BODY_SIZE_BYTES_MAX: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A message to send; at most one of `delay`, `delay_level` and `deliver_at`."""
+    """A message to send; at most one of `delay`, `delay_level` and `deliver_at`.
+
+    A delay is a timedelta, a number of seconds or text such as `30m`; a time is a datetime with a
+    zone, or text such as `2027-01-01T10:00+01:00`. A single key may be a str.
+    """
 
     topic: str
     body: bytes
     tag: str | None = None
-    keys: tuple[str, ...] = ()
+    keys: str | Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
-    delay: timedelta | None = None
+    delay: Duration | None = None
     delay_level: int | None = None
-    deliver_at: datetime | None = None
+    deliver_at: datetime | str | None = None
     queue_id: int | None = None
 
     @property
@@ -42,13 +47,14 @@ class Outgoing:
         has_time = (self.delay, self.delay_level, self.deliver_at) != (None, None, None)
         return has_time or not _DUE_NAMES.isdisjoint(self.properties)
 
-    def to_properties(self, unique_id: str) -> dict[str, str]:
+    def to_properties(self, unique_id: str, now_ms: int) -> dict[str, str]:
         """The properties that say all this to a broker.
 
         Raises:
-            InvalidRequest: two times, or a time that cannot be; a topic or property that is not
-                for senders.
+            InvalidRequest: two times, or a time that cannot be or is over; a topic or property
+                that is not for senders; parts of another kind.
         """
+        self._check_kinds()
         check_sender_target(self.topic)
         check_properties(self.properties)
         times = [
@@ -62,21 +68,37 @@ class Outgoing:
         if self.tag:
             found["TAGS"] = self.tag
         if self.keys:
-            found["KEYS"] = " ".join(self.keys)
+            found["KEYS"] = " ".join(self.keys if not isinstance(self.keys, str) else [self.keys])
         if self.delay is not None:
-            found["TIMER_DELAY_MS"] = str(max(-(-self.delay // timedelta(milliseconds=1)), 0))
+            found["TIMER_DELAY_MS"] = str(duration_ms(self.delay))
         if self.delay_level is not None:
             found["DELAY"] = str(self.delay_level)
         if self.deliver_at is not None:
-            if self.deliver_at.tzinfo is None:
-                raise InvalidRequest(
-                    "deliver_at: expected a time with a time zone, found one without; "
-                    "use datetime.now(timezone.utc) or astimezone()",
-                    field="deliver_at",
-                )
-            since = self.deliver_at - datetime(1970, 1, 1, tzinfo=UTC)
-            found["TIMER_DELIVER_MS"] = str(max(-(-since // timedelta(milliseconds=1)), 0))
+            at_ms = time_ms(self.deliver_at)
+            check_not_past(at_ms, now_ms, name="deliver_at")
+            found["TIMER_DELIVER_MS"] = str(max(at_ms, 0))
         return found
+
+    def _check_kinds(self) -> None:
+        """Refuse what Python lets pass and nobody means."""
+        body: object = self.body
+        if not isinstance(body, bytes | bytearray):
+            hint = "; encode it: text.encode()" if isinstance(body, str) else ""
+            raise InvalidRequest(
+                f"body: expected bytes, found {type(body).__name__}{hint}", field="body"
+            )
+        for key in [self.keys] if isinstance(self.keys, str) else self.keys:
+            if not isinstance(key, str) or not key or key.split() != [key]:
+                raise InvalidRequest(
+                    f"keys: expected words without spaces, found {key!r:.100}; several keys are "
+                    "a list",
+                    field="keys",
+                )
+        level = self.delay_level
+        if level is not None and (not isinstance(level, int) or level < 0):
+            raise InvalidRequest(
+                f"delay_level: expected 0 or more, found {level!r:.100}", field="delay_level"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

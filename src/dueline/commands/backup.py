@@ -16,8 +16,8 @@ from dueline.commands.check import Meter, print_audit
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
-from dueline.commands.times import show_time
 from dueline.errors import InvalidRequest
+from dueline.times import show_time
 
 if TYPE_CHECKING:
     from dueline.backup import Result

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import clear_status, say, show_status, to_json
-from dueline.commands.times import show_time
 from dueline.errors import Unavailable
+from dueline.times import show_time
 
 if TYPE_CHECKING:
     from dueline.audit import Audit, Finding

@@ -28,10 +28,10 @@ from dueline.commands.arrival import Arrival
 from dueline.commands.examples import show_examples
 from dueline.commands.tail import arrivals
 from dueline.commands.terminal import say
-from dueline.commands.times import show_clock, show_span
+from dueline.commands.times import show_clock
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.flight.control import ControlClient, Report, Reported
-from dueline.schedule import parse_duration_ms
+from dueline.times import parse_duration_ms, show_span
 
 __all__ = ["configure", "run"]
 

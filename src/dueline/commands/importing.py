@@ -18,9 +18,9 @@ from dueline.clock import Clock
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import add_settings_arguments, load_settings
 from dueline.commands.terminal import clear_status, say, show_status, to_json
-from dueline.commands.times import show_time
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.schedule import DEFAULT_LEVELS, DelayLevels
+from dueline.times import show_time
 
 if TYPE_CHECKING:
     from dueline.config import Config

@@ -11,7 +11,6 @@ from dueline.clock import Clock
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
-from dueline.commands.times import local, show_span, show_time
 from dueline.flight.control import (
     ControlClient,
     CountPending,
@@ -19,6 +18,7 @@ from dueline.flight.control import (
     LookUp,
     PendingCounts,
 )
+from dueline.times import local, show_span, show_time
 
 __all__ = ["configure", "run"]
 

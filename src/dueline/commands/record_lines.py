@@ -7,13 +7,13 @@ import codecs
 import zlib
 from typing import Any, Final
 
-from dueline.commands.times import show_span, show_time
 from dueline.errors import CorruptRecord
 from dueline.message import SYS_COMPRESSED, SYS_TRANSACTION_MASK, decode_properties, format_host
 from dueline.store import control
 from dueline.store.inspection import DAMAGE, GAP, Entry
 from dueline.store.outcomes import Outcomes
 from dueline.store.record import Record
+from dueline.times import show_span, show_time
 
 __all__ = ["as_json", "as_lines"]
 

@@ -8,9 +8,9 @@ from dueline.commands.cancel import MEANINGS
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say
-from dueline.commands.times import add_due_arguments, parse_at_ms, show_time
+from dueline.commands.times import add_due_arguments, future_ms
 from dueline.flight.protocol import Answers, Move, Reschedule
-from dueline.schedule import parse_duration_ms
+from dueline.times import parse_duration_ms, show_time
 
 __all__ = ["configure", "run"]
 
@@ -34,11 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Move them; 1 if any could not be."""
     with connect(args) as client:
+        now_ms = client.describe().now_ms  # the broker's clock is the one that counts
         if args.at is not None:
-            due_ms = parse_at_ms(args.at)
+            due_ms = future_ms(args.at, now_ms)
         else:
-            # From now on the broker's clock, which is the one that counts.
-            due_ms = client.describe().now_ms + parse_duration_ms(args.delay)
+            due_ms = now_ms + parse_duration_ms(args.delay)
         moves = tuple(Move(key=key, due_ms=due_ms) for key in args.keys)
         found = client.call(Reschedule(moves=moves), Answers)
     for key, answer, count in zip(args.keys, found.answers, found.counts, strict=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from dueline.commands.check import Meter, print_audit
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
-from dueline.commands.times import show_time
+from dueline.times import show_time
 
 if TYPE_CHECKING:
     from dueline.backup import Restored

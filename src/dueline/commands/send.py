@@ -11,8 +11,9 @@ from dueline.clock import Clock
 from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say
-from dueline.commands.times import add_due_arguments, due_properties, show_span, show_time
+from dueline.commands.times import add_due_arguments, due_properties
 from dueline.errors import BrokerError, InvalidRequest, Unavailable
+from dueline.times import show_span, show_time
 
 __all__ = ["configure", "run"]
 

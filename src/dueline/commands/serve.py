@@ -18,9 +18,10 @@ from dueline.clock import Clock
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import FLAGS, add_settings_arguments, load_settings
 from dueline.commands.terminal import say, show_status
-from dueline.commands.times import show_clock, show_span
+from dueline.commands.times import show_clock
 from dueline.config import Config
 from dueline.errors import Unavailable
+from dueline.times import show_span
 
 if TYPE_CHECKING:
     from dueline.engine import Figures

@@ -19,11 +19,12 @@ from dueline.commands.arrival import Arrival, arrival
 from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
-from dueline.commands.times import show_clock, show_span
+from dueline.commands.times import show_clock
 from dueline.consumer_offsets import check_group
 from dueline.errors import BrokerError, InvalidRequest, Unavailable
 from dueline.message import check_topic
-from dueline.schedule import DelayLevels, parse_duration_ms
+from dueline.schedule import DelayLevels
+from dueline.times import parse_duration_ms, show_span
 
 __all__ = ["arrivals", "configure", "run"]
 

@@ -57,6 +57,8 @@ class BulkWriter(DataSourceArrowWriter):
             )
         check_columns(schema.fieldNames())
         self._address = options.brokers[0]
+        with FlightClient(self._address) as client:
+            self._limits = client.describe()  # of the whole job: a time may pass while it runs
         self._rejects = Path(options.rejects) if options.rejects else None
         self._job = uuid.uuid4().hex
 
@@ -65,11 +67,10 @@ class BulkWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Scheduled:
         token = attempt_token(self._job)
         with FlightClient(self._address) as client, _Rejects(self._rejects, self._job) as rejects:
-            limits = client.describe()
             stage = client.open_stage(token, SCHEDULE_SCHEMA)
             seen = row_count = 0
             for batch in iterator:
-                result = checked(batch, limits)
+                result = checked(batch, self._limits)
                 if result.faults.null_count < batch.num_rows:
                     rejects.add(batch, result.faults, seen)
                 if result.rows.num_rows:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from dueline.errors import InvalidRequest
-from dueline.schedule import parse_duration_ms
+from dueline.times import parse_duration_ms
 
 __all__ = ["Options"]
 

@@ -3,7 +3,7 @@
     topic        string             required
     body         binary or string   required
     deliver_at   timestamp          ┐
-    delay        '30m', '1h30m' or an interval   ├ exactly one of them in each row
+    delay        '30m', '1h 30m' or an interval  ├ exactly one of them in each row
     delay_level  integer            ┘
     queue_id     integer            default 0
     tags         string
@@ -11,7 +11,8 @@
     properties   map of strings
     unique_id    string             made by the broker if null
 
-A time with microseconds is rounded up: never early. Everything is checked here, in the tasks, as
+A time with microseconds is rounded up: never early. One that is more than a minute past when the
+job starts is refused (`dueline.times`). Everything is checked here, in the tasks, as
 arrays, so that a bad row is named (or set aside) before anything reaches the broker.
 """
 
@@ -30,9 +31,9 @@ from dueline.admission import BULK_PROPERTIES, SCHEDULE_PROPERTIES, check_sender
 from dueline.errors import InvalidRequest
 from dueline.flight.protocol import Description
 from dueline.message import QUEUE_ID_MAX
-from dueline.schedule import parse_duration_ms
 from dueline.store.schema import SCHEDULE_SCHEMA
 from dueline.store.targets import Targets, queue_id_faults
+from dueline.times import PAST_MS_MAX, parse_duration_ms, show_span, show_time
 
 __all__ = ["COLUMNS", "Checked", "check_columns", "checked"]
 
@@ -156,8 +157,14 @@ def _deliver_at(column: pa.Array, faults: _Faults, limits: Description) -> dict[
     latest_ms = limits.now_ms + limits.delay_ms_max
     faults.add(
         pc.greater(at_ms, latest_ms),
-        f"deliver_at: expected at most {limits.delay_ms_max} ms from now, found more",
+        f"deliver_at: {_at_most(limits)} from now, found more",
     )
+    past = pc.less(at_ms, limits.now_ms - PAST_MS_MAX)
+    if pc.any(past).as_py():
+        earliest = show_time(pc.min(at_ms).as_py())
+        faults.add(
+            past, f"deliver_at: expected a time to come, found the past (from {earliest} on)"
+        )
     return {"deliver_at_ms": at_ms}
 
 
@@ -175,9 +182,13 @@ def _delay(column: pa.Array, faults: _Faults, limits: Description) -> dict[str, 
     faults.add(pc.less(delay_ms, 0), "delay: expected 0 or more, found less")
     faults.add(
         pc.greater(delay_ms, limits.delay_ms_max),
-        f"delay: expected at most {limits.delay_ms_max} ms, found more",
+        f"delay: {_at_most(limits)}, found more",
     )
     return {"delay_ms": delay_ms}
+
+
+def _at_most(limits: Description) -> str:
+    return f"expected at most {show_span(limits.delay_ms_max)} (the broker's store.delay_max)"
 
 
 def _parsed(column: pa.Array, faults: _Faults) -> pa.Array:

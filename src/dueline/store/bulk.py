@@ -31,6 +31,7 @@ from dueline.message import (
     TIMER_TOPIC,
     UniqueIds,
 )
+from dueline.schedule import too_far
 from dueline.store import kernels, properties, stamp
 from dueline.store.draft import Rules
 from dueline.store.kernels import HEADER_DTYPE, Int32s, Int64s
@@ -239,12 +240,7 @@ def _due(columns: dict[str, Any], now_ms: int, rules: Rules) -> tuple[Int64s, In
     if len(bad):
         row = int(bad[0])
         found = int(due_ms[row]) - now_ms
-        raise LimitExceeded(
-            f"row {row}: delay: expected at most {rules.delay_max_ms} ms, found {found} ms",
-            row=row,
-            limit=rules.delay_max_ms,
-            found=found,
-        )
+        raise too_far(found, rules.delay_max_ms, where=f"row {row}: ", row=row)
     return due_ms, level
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dueline.errors import InvalidRequest, LimitExceeded, NotFound
+from dueline.errors import InvalidRequest, NotFound
 from dueline.message import (
     DELAY_LOG_MARK,
     DUE_MS_MAX,
@@ -35,7 +35,7 @@ from dueline.message import (
     real_queue_id,
     whole_number,
 )
-from dueline.schedule import Due
+from dueline.schedule import Due, too_far
 from dueline.store import control
 from dueline.store.control import Control
 from dueline.store.core import Core
@@ -298,12 +298,7 @@ class Pending:
         now_ms = core.clock.now_ms()
         for _, due_ms in requests:
             if due_ms - now_ms > core.rules.delay_max_ms:
-                raise LimitExceeded(
-                    f"delay: expected at most {core.rules.delay_max_ms} ms, "
-                    f"found {due_ms - now_ms} ms",
-                    limit=core.rules.delay_max_ms,
-                    found=due_ms - now_ms,
-                )
+                raise too_far(due_ms - now_ms, core.rules.delay_max_ms)
         found = [self.find(name) for name, _ in requests]
         with core.commit_lock, core.gate_shut():
             core.check_open()

@@ -33,6 +33,17 @@ def test_a_delay_counts_from_now_by_the_brokers_clock(broker: Broker, run: Run) 
     assert before_ms + 7_200_000 <= due_ms <= broker.clock.now_ms() + 7_200_000
 
 
+def test_a_time_in_the_past_is_refused(broker: Broker, run: Run) -> None:
+    put(broker, "a")
+    due_ms = broker.store.next_due_ms()
+
+    ran = run("reschedule", "a", "--at", "2001-01-01")
+
+    assert ran.code == 2
+    assert "expected a time to come, found 2001-01-01" in ran.err
+    assert broker.store.next_due_ms() == due_ms
+
+
 def test_what_cannot_be_moved_is_told(broker: Broker, run: Run) -> None:
     put(broker, "a")
     broker.store.cancel("a")

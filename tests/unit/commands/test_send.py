@@ -47,8 +47,12 @@ def test_a_time_is_a_promise_to_the_millisecond(broker: Broker, run: Run) -> Non
     assert broker.store.find_delayed("k")[0].due_ms == 4_102_444_800_123
 
 
-def test_a_time_in_the_past_is_now(broker: Broker, run: Run) -> None:
-    assert "visible now" in run("send", "orders", "x", "--at", "2001-01-01").out
+def test_a_time_in_the_past_is_refused(broker: Broker, run: Run) -> None:
+    ran = run("send", "orders", "x", "--at", "2001-01-01")
+
+    assert ran.code == 2
+    assert "expected a time to come, found 2001-01-01" in ran.err
+    assert broker.engine.figures().sent_count == 0
 
 
 def test_many_messages_are_numbered(broker: Broker, run: Run) -> None:
