@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from dueline import __version__
-from dueline.commands.terminal import say
+from dueline.commands.terminal import drop_output, say
 from dueline.errors import BrokerError
 
 __all__ = ["COMMANDS", "main"]
@@ -58,20 +57,23 @@ class Command(Protocol):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    args = _parse(words)
     try:
-        code = _command(args.command).run(args)
-        sys.stdout.flush()  # here, where a closed pipe is expected
-        return code
-    except BrokerError as error:
-        say(*f"dueline {args.command}: {error}".split("\n"), file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # The reader (`| head`) has seen enough; the interpreter must not fail on its last flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _run(_parse(words))
+    except BrokenPipeError:  # the reader (`| head`) has seen enough
+        drop_output()
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _run(args: argparse.Namespace) -> int:
+    try:
+        code = _command(args.command).run(args)
+    except BrokerError as error:
+        say(*f"dueline {args.command}: {error}".split("\n"), file=sys.stderr)
+        return 2
+    sys.stdout.flush()  # here, where a closed pipe is expected
+    return code
 
 
 def _parse(words: list[str]) -> argparse.Namespace:

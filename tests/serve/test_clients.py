@@ -1,6 +1,7 @@
 """`dueline send` and `dueline tail` as processes, against a broker that is killed in between."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -68,3 +69,76 @@ def test_tail_outlives_a_killed_broker_and_a_group_goes_on(tmp_path: Path) -> No
     assert tailing.returncode == 0
     assert "trying again" in told
     assert told.rstrip().endswith("connected again")
+
+
+@contextmanager
+def sending(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """`dueline send` of many messages, when the first are accepted."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dueline", "send", "load", "x", "--delay", "1h", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+    )
+    assert process.stdout is not None
+    try:
+        assert "due" in process.stdout.readline()
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """The exit code, and the lines on the error output."""
+    _, errors = process.communicate(timeout=WAIT_S_MAX)
+    assert not any(word in errors for word in ("Traceback", "Task was destroyed", "Error:"))
+    return process.returncode, errors.splitlines()
+
+
+def test_send_goes_on_interrupted_or_without_a_broker_and_says_how_many(tmp_path: Path) -> None:
+    names, remoting = (f"127.0.0.1:{port}" for port in free_ports(2))
+    broker = ("--no-spark", "--name-server", names, "--remoting", remoting)
+    with served(tmp_path / "data", *broker) as serving:
+        assert serving.address
+
+        with sending("--count", "3000", "--name-server", names) as process:
+            assert process.stdout is not None
+            process.stdout.close()  # as `| head -1` does
+            assert process.stderr is not None
+            errors = process.stderr.read()
+            assert (process.wait(WAIT_S_MAX), errors) == (0, "3000 of 3000 messages accepted\n")
+        assert serving.report().sent == 3_000
+
+        with sending("--count", "200000", "--name-server", names) as process:
+            process.send_signal(signal.SIGINT)
+            code, (line,) = ended(process)
+        match = re.fullmatch(r"interrupted: (\d+) of 200000 messages accepted; others .*", line)
+        assert code == 130
+        assert match
+        assert 1_000 <= int(match[1]) <= serving.report().sent - 3_000
+
+        with sending("--count", "200000", "--name-server", names) as process:
+            serving.process.kill()
+            code, (line,) = ended(process)
+        assert code == 1
+        assert re.match(r"\d+ messages not answered, the first is number \d+: ", line)
+
+
+def test_send_that_is_interrupted_at_once_ends_in_silence() -> None:
+    (port,) = free_ports(1)
+    words = ("send", "t", "x", "--name-server", f"127.0.0.1:{port}")
+    script = (
+        "import os, signal, sys; from dueline import cli, commands\n"
+        "find = cli._command\n"
+        "def late(name):\n"
+        "    os.kill(os.getpid(), signal.SIGINT); return find(name)\n"
+        f"cli._command = late; sys.exit(cli.main({words!r}))"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=WAIT_S_MAX
+    )
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
 
 from dueline.client import Outgoing, Producer, Sent
 from dueline.clock import Clock
 from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
-from dueline.commands.terminal import say
+from dueline.commands.terminal import drop_output, say
 from dueline.commands.times import add_due_arguments, due_properties
-from dueline.errors import BrokerError, InvalidRequest, Unavailable
+from dueline.errors import BrokerError, InvalidRequest, OutcomeUnknown, Unavailable
 from dueline.times import show_span, show_time
 
 __all__ = ["configure", "run"]
@@ -20,6 +22,7 @@ __all__ = ["configure", "run"]
 _SHOWN_MAX = 10
 _SENT_AT_ONCE = 1_000
 _GROUP = "dueline_send"
+_UNANSWERED: Final = (Unavailable, OutcomeUnknown)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,21 +56,108 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send; 1 if the broker refused any of them."""
+    """Send; 1 if any was not accepted, 130 if it was interrupted."""
     if args.count < 1:
         raise InvalidRequest(f"count: expected 1 or more, found {args.count}")
     body = sys.stdin.read() if args.body == "-" else args.body
     messages = list(_messages(args, body))
-    refused_count = 0
-    with Producer(name_server(args), group=_GROUP) as producer:
-        for start in range(0, len(messages), _SENT_AT_ONCE):
-            results = producer.send_each(messages[start : start + _SENT_AT_ONCE])
-            if start == 0 and all(isinstance(result, Unavailable) for result in results):
-                raise _nobody(results[0])
-            refused_count += _show(results, start)
-    if args.count > _SHOWN_MAX:
-        say(f"{args.count - refused_count} of {args.count} messages accepted")
-    return 1 if refused_count else 0
+    tally = _Tally(len(messages))
+    try:
+        with Producer(name_server(args), group=_GROUP) as producer:
+            if args.level is not None:
+                _check_level(producer, args.topic, args.level)
+            _send(producer, messages, tally)
+    except KeyboardInterrupt:
+        tally.show(is_interrupted=True)
+        return 130
+    tally.show()
+    return 0 if tally.accepted_count == len(messages) else 1
+
+
+def _send(producer: Producer, messages: Sequence[Outgoing], tally: _Tally) -> None:
+    """Send in parts; a part that ends without an answer is the last one."""
+    for start in range(0, len(messages), _SENT_AT_ONCE):
+        part = messages[start : start + _SENT_AT_ONCE]
+        results = producer.send_each(part, on_result=partial(tally.note, start))
+        if start == 0 and all(isinstance(result, Unavailable) for result in results):
+            raise _nobody(results[0])
+        tally.show_ids(results, start)
+        if isinstance(results[-1], _UNANSWERED):
+            return
+
+
+def _check_level(producer: Producer, topic: str, level: int) -> None:
+    """A broker takes a level that it does not have for its last: hardly what was meant."""
+    try:
+        levels = producer.levels(topic)
+    except BrokerError:
+        return  # then it is for the broker to say, when the message is sent
+    if level > levels.level_max:
+        raise InvalidRequest(
+            f"level: expected 1 to {levels.level_max} (the broker has {levels}), found {level}; "
+            "--delay takes any duration"
+        )
+
+
+class _Tally:
+    """What became of the messages, counted as the answers come."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.accepted_count = 0
+        self._refused: dict[str, tuple[int, int]] = {}
+        self._unanswered: dict[int, BrokerError] = {}
+        self._has_output = True
+
+    def note(self, start: int, place: int, result: Sent | BrokerError) -> None:
+        number = start + place + 1
+        if not isinstance(result, BrokerError):
+            self.accepted_count += 1
+        elif isinstance(result, _UNANSWERED):
+            self._unanswered[number] = result
+        else:
+            first, count = self._refused.get(result.message, (number, 0))
+            self._refused[result.message] = (first, count + 1)
+
+    def show_ids(self, results: Sequence[Sent | BrokerError], start: int) -> None:
+        """Print the first few; whoever reads them (`| head`) may have seen enough."""
+        now_ms = Clock().now_ms()
+        for result in results[: max(_SHOWN_MAX - start, 0)]:
+            if isinstance(result, Sent):
+                self._say(f"{result.id}  {_due(result, now_ms)}")
+
+    def show(self, *, is_interrupted: bool = False) -> None:
+        """Say what was not accepted, each reason once, and how many were."""
+        for reason, (first, count) in list(self._refused.items())[:_SHOWN_MAX]:
+            what = f"message {first} refused" if count == 1 else f"{count} messages refused"
+            say(f"{what}: {reason}", file=sys.stderr)
+        if self._unanswered:
+            # Without an answer nobody knows; what is sent again may then come twice.
+            first = min(self._unanswered)
+            one = f"message {first} not answered"
+            many = f"{len(self._unanswered)} messages not answered, the first is number {first}"
+            words = one if len(self._unanswered) == 1 else many
+            say(f"{words}: {self._unanswered[first].message}", file=sys.stderr)
+        total = f"{self.accepted_count} of {self._count} messages accepted"
+        if is_interrupted:
+            more = "; others that were under way may be there too" if self._is_open else ""
+            say(f"interrupted: {total}{more}", file=sys.stderr)
+        elif self._count > _SHOWN_MAX:
+            self._say(total)
+            if not self._has_output:
+                say(total, file=sys.stderr)
+
+    @property
+    def _is_open(self) -> bool:
+        return self.accepted_count < self._count
+
+    def _say(self, text: str) -> None:
+        if self._has_output:
+            try:
+                say(text)
+            except BrokenPipeError:
+                self._has_output = False
+                drop_output()
 
 
 def _nobody(result: Sent | BrokerError) -> BrokerError:
@@ -99,22 +189,6 @@ def _messages(args: argparse.Namespace, body: str) -> Iterator[Outgoing]:
 
 def _numbered(text: str, number: int, is_numbered: bool) -> str:
     return text.replace("{n}", str(number)) if is_numbered else text
-
-
-def _show(results: Sequence[Sent | BrokerError], start: int) -> int:
-    """Print what became of the messages; returns how many were not acknowledged."""
-    now_ms = Clock().now_ms()
-    refused_count = 0
-    for number, result in enumerate(results, start=start):
-        if isinstance(result, BrokerError):
-            refused_count += 1
-            if refused_count <= _SHOWN_MAX:
-                # Without an answer nobody knows; what is sent again may then come twice.
-                what = "not answered" if isinstance(result, Unavailable) else "refused"
-                say(f"message {number + 1} {what}: {result.message}", file=sys.stderr)
-        elif number < _SHOWN_MAX:
-            say(f"{result.id}  {_due(result, now_ms)}")
-    return refused_count
 
 
 def _due(sent: Sent, now_ms: int) -> str:

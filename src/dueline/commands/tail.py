@@ -93,7 +93,8 @@ async def _tail(args: argparse.Namespace, address: str, timeout_s: float | None)
                     await reader.commit()
     finally:
         await reader.__aexit__(None, None, None)
-    return 0 if args.count is None or seen_count == args.count else 1
+    # Without a count it is the time that has ended it.
+    return 0 if seen_count == args.count else 1
 
 
 async def arrivals(

@@ -12,11 +12,12 @@ escape; and JSON through `to_json`, in which it stays the same value.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import unicodedata
 from typing import IO, Any
 
-__all__ = ["clear_status", "plain", "say", "show_status", "to_json"]
+__all__ = ["clear_status", "drop_output", "plain", "say", "show_status", "to_json"]
 
 _TO_LINE_START = "\r\x1b[K"
 
@@ -42,6 +43,14 @@ def _is_harmless(character: str) -> bool:
 def say(*lines: str, file: IO[str] | None = None) -> None:
     """Print lines; whatever stands in one of them, it stays one line."""
     print("\n".join(map(plain, lines)), file=file or sys.stdout, flush=True)
+
+
+def drop_output() -> None:
+    """Nobody reads what we print (`| head`): print into nothing from now on.
+
+    The interpreter must not fail on its last flush either.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show_status(text: str, file: IO[str] | None = None) -> None:

@@ -98,6 +98,7 @@ def test_refused_messages_are_told_with_the_reason(broker: Broker, run: Run) -> 
         (("--delay", "soon"), "duration: expected number and unit"),
         (("--at", "soon"), "expected a date and time such as"),
         (("--level", "0"), "level: expected 1 or more, found 0"),
+        (("--level", "19"), "level: expected 1 to 18 (the broker has 1s 5s"),
         (("--count", "0"), "count: expected 1 or more, found 0"),
         (("--property", "x"), "--property: expected name=value, found 'x'"),
         (("--name-server", "nowhere"), "address: expected host:port"),

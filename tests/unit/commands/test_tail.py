@@ -95,6 +95,15 @@ def test_a_level_is_late_by_what_it_took_beyond_its_time(broker: Broker, run: Ru
     assert message["late_ms"] == message["came_ms"] - message["due_ms"] >= 0
 
 
+def test_a_time_that_is_up_is_an_exit_code(broker: Broker, run: Run) -> None:
+    put(broker, "x")
+    words = ("tail", "orders", "--from", "start", "--timeout", "300ms")
+
+    assert run(*words).code == 1
+    assert run(*words, "--count", "2").code == 1
+    assert run(*words, "--count", "1").code == 0
+
+
 def test_a_topic_that_does_not_exist_is_waited_for(broker: Broker, run: Run) -> None:
     with ThreadPoolExecutor(1) as threads:
         tail = threads.submit(run, "tail", "new", "--count", "1", "--timeout", "60s")
