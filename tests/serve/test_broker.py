@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.serve.conftest import (
+    READY_S_MAX,
     TOPIC,
     clean_environment,
     outgoing,
@@ -151,3 +152,14 @@ def test_messages_that_are_due_at_once_need_no_pipeline(tmp_path: Path) -> None:
         send(client, outgoing("now", delay_ms=0))
 
         assert receive(client, 1)[0].body == "now"
+
+
+def test_a_transform_that_is_not_there_ends_it_with_words(tmp_path: Path) -> None:
+    (tmp_path / "mytx.py").write_text("def half(due): return due")
+    words = ("--transform", "mytx:hallf")
+    with served(tmp_path / "data", *words, PYTHONPATH=str(tmp_path)) as serving:
+        assert serving.process.wait(READY_S_MAX) == 2
+        serving.stop()
+
+    assert "the pipeline cannot work as it is set up: transform mytx:hallf" in serving.output
+    assert "has no attribute 'hallf'" in serving.output

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+from pathlib import Path
 
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import add_settings_arguments, load_settings
 from dueline.errors import InvalidRequest
-from dueline.server.driver import driver_arguments, driver_environment
+from dueline.server.driver import check_driver, driver_arguments, driver_environment
 from dueline.settings import parse_address
 
 __all__ = ["configure", "run"]
@@ -35,13 +37,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Deliver until interrupted; 1 if the pipeline gave up."""
+    """Deliver until interrupted; 1 if the pipeline gave up, 2 if it cannot work as it is set up."""
     brokers = [address.strip() for address in args.broker.split(",") if address.strip()]
     if not brokers:
         raise InvalidRequest(f"--broker: expected host:port, found {args.broker!r}")
     for address in brokers:
         parse_address(address)
     settings = load_settings(args).config.delivery
+    check_driver(settings)
+    sys.path.insert(0, str(Path.cwd()))  # where people keep their transform; `python -m` does so
     os.environ.update(driver_environment(settings, os.environ))
 
     from dueline.spark import delivery  # Spark is loaded only by those who run it

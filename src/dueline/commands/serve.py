@@ -21,6 +21,7 @@ from dueline.commands.terminal import say, show_status
 from dueline.commands.times import show_clock
 from dueline.config import Config
 from dueline.errors import Unavailable
+from dueline.server.driver import check_driver
 from dueline.times import show_span
 
 if TYPE_CHECKING:
@@ -58,11 +59,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or Ctrl-C; 1 if the broker had to stop by itself."""
+    """Serve until SIGTERM or Ctrl-C.
+
+    1 if the broker had to stop by itself, 2 if its pipeline cannot work as it is set up.
+    """
     # Errors are told by us; gRPC's own lines in between help nobody.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     overrides = {"delivery.enabled": "false"} if args.no_spark else {}
     config = load_settings(args, overrides).config
+    if config.delivery.enabled:
+        check_driver(config.delivery)
     _prepare_folder(config)
 
     from dueline.server.serving import serve  # loads Arrow: half a second that --help need not wait

@@ -25,7 +25,7 @@ from dueline.engine import Figures
 from dueline.flight.control import DriverReport
 from dueline.server.broker import Broker
 from dueline.server.driver import driver_command, driver_environment
-from dueline.server.supervisor import Supervisor
+from dueline.server.supervisor import PipelineRefused, Supervisor
 
 __all__ = ["Watcher", "serve"]
 
@@ -93,13 +93,19 @@ async def _serve(config: Config, watcher: Watcher, tether: IO[str] | None) -> in
             await asyncio.to_thread(broker.fill_runway)
         await asyncio.to_thread(supervisor.stop)
     await asyncio.to_thread(broker.stop)
-    code = 1 if failures else 0
+    code = _exit_code(failures)
     if broker.service.is_left:
         # The store is closed; a call that does not end would hold up the interpreter's end.
         logging.shutdown()
         sys.stdout.flush()
         os._exit(code)
     return code
+
+
+def _exit_code(failures: list[BaseException]) -> int:
+    if not failures:
+        return 0
+    return 2 if isinstance(failures[0], PipelineRefused) else 1
 
 
 class _SignalHandler:

@@ -6,6 +6,10 @@
                             │    ▼                             ▼
                             └─ waiting (1, 2, 4 … 30 s) ◀──────┘          any ── stop ──▶ stopped
 
+A child that ends with status 2 before it has ever been ready is not started again: its arguments
+are wrong, and `on_failure` is told. Later a status of 2 is like any other: what it found wrong may
+be mended while the broker goes on accepting.
+
 The child's output goes to a file that is kept small; its last warning is remembered as the reason
 of its end. The child leads a process group of its own, so that Ctrl-C in the terminal reaches only
 us and we can end it in order; when it ends, whatever is left of its group is ended too.
@@ -28,11 +32,12 @@ from time import monotonic
 from typing import Any, Final
 
 from dueline.clock import Clock
+from dueline.errors import InvalidRequest
 from dueline.flight.control import DriverReport
 from dueline.server.rotating import RotatingFile
 from dueline.server.threads import OnFailure, start_thread
 
-__all__ = ["Supervisor"]
+__all__ = ["PipelineRefused", "Supervisor"]
 
 BACKOFF_S_MIN: Final = 1.0
 BACKOFF_S_MAX: Final = 30.0
@@ -40,11 +45,18 @@ STEADY_S: Final = 30.0
 """A child that was ready and ran so long is restarted at once, as if it were the first time."""
 
 STOP_S_MAX: Final = 15.0
+REFUSED_STATUS: Final = 2
+"""With this status a child says that its arguments are wrong."""
+
 _GROUP_S_MAX: Final = 5.0
 _GROUP_POLL_S: Final = 0.05
 _REASON_MARKS: Final = (" CRITICAL ", " WARNING ", " ERROR ")
 
 log = logging.getLogger(__name__)
+
+
+class PipelineRefused(InvalidRequest):
+    """The pipeline cannot work as it is set up, and never has since the start."""
 
 
 class Supervisor:
@@ -71,6 +83,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._warning = ""
+        self._was_ready = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -102,6 +115,7 @@ class Supervisor:
     def note_committed(self) -> None:
         """A pipeline finished a batch; if ours was starting, it is ready now."""
         report = self.report()
+        self._was_ready = True
         if report.status == "starting":
             self._change(status="ready", reason="", error="", error_ms=None)
         elif report.error:
@@ -126,6 +140,9 @@ class Supervisor:
                 self._warning = f"it could not be started: {error}"
             if self._stopping.is_set():
                 return
+            if status == REFUSED_STATUS and not self._was_ready:
+                self._refuse()
+                return
             was_steady = monotonic() - started_s > STEADY_S and self.report().status == "ready"
             backoff_s = BACKOFF_S_MIN if was_steady else backoff_s
             reason = self._warning or f"ended with status {status}; see {self._log.path}"
@@ -133,6 +150,15 @@ class Supervisor:
             log.warning("the pipeline ended (%s); starting it again in %g s", reason, backoff_s)
             self._stopping.wait(backoff_s)
             backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
+
+    def _refuse(self) -> None:
+        """It says that it cannot work as it was started: no later start would be better."""
+        self._change(status="stopped", pid=None, reason=self._warning)
+        self._on_failure(
+            PipelineRefused(
+                f"the pipeline cannot work as it is set up: {self._warning or self._log.path}"
+            )
+        )
 
     def _run_once(self) -> int:
         """Start the child and wait for its end; returns its status."""

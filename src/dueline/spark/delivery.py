@@ -25,6 +25,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -159,9 +160,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except InvalidRequest as error:
             log.critical("%s", error.message)
             return 2
+        except (BrokerError, PySparkException, Py4JError) as error:
+            log.critical("Spark does not start: %s", one_line(error))
+            return 1
         warm(session)
         try:
             run(session, options, stop)
+        except InvalidRequest as error:
+            log.critical("%s", error.message)
+            return 2
         except (BrokerError, PySparkException) as error:
             log.critical("gave up: %s", one_line(error))
             return 1

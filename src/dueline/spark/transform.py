@@ -19,7 +19,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from dueline.errors import InvalidRequest
+from dueline.errors import InvalidRequest, Unavailable
 from dueline.spark.failure import one_line
 from dueline.spark.schema import MESSAGE_COLUMNS
 
@@ -57,11 +57,12 @@ def apply(transform: Transform, due: DataFrame) -> DataFrame:
 
     Raises:
         InvalidRequest: not a streaming DataFrame with all the columns.
+        Unavailable: it raised something; perhaps what it reads is not there yet.
     """
     try:
         result: Any = transform(due)
     except Exception as error:  # it is the user's, and may raise what it likes
-        raise InvalidRequest(f"transform: it failed: {one_line(error)}") from error
+        raise Unavailable(f"transform: it failed: {one_line(error)}") from error
     if not isinstance(result, DataFrame) or not result.isStreaming:
         raise InvalidRequest(
             "transform: expected a streaming DataFrame made from its argument, found "

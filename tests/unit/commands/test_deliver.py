@@ -8,6 +8,8 @@ from tests.unit.commands.conftest import Run
         (("--broker", ","), "--broker: expected host:port, found ','"),
         (("--broker", "here"), "address: expected host:port"),
         (("--broker", "h:1", "--ahead", "5"), "expected a number with a unit"),
+        (("--broker", "h:1", "--master", "locl[*]"), "delivery.master: expected local[*]"),
+        (("--broker", "h:1", "--transform", "nosuch:f"), "expected a module nosuch in the folder"),
         ((), "the following arguments are required: --broker"),
     ],
 )

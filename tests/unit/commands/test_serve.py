@@ -132,3 +132,21 @@ def test_a_folder_that_cannot_be_written_is_told(run: Run, tmp_path: Path) -> No
 
     assert ran.code == 2
     assert "expected to write into it" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--transform", "nosuch"), "delivery.transform: expected module:function, found 'nosuch'"),
+        (("--transform", "nosuch:f"), "expected a module nosuch in the folder"),
+        (("--master", "locl[*]"), "delivery.master: expected local[*]"),
+    ],
+)
+def test_a_pipeline_that_cannot_work_is_told_at_the_start(
+    run: Run, tmp_path: Path, words: tuple[str, ...], text: str
+) -> None:
+    ran = run("serve", "--data", str(tmp_path / "data"), *words)
+
+    assert ran.code == 2
+    assert text in ran.err
+    assert not (tmp_path / "data").exists()

@@ -1,8 +1,18 @@
 import json
+import os
 import sys
+from pathlib import Path
+
+import pytest
 
 from dueline.config import DeliverySettings
-from dueline.server.driver import driver_arguments, driver_command, driver_environment
+from dueline.errors import InvalidRequest
+from dueline.server.driver import (
+    check_driver,
+    driver_arguments,
+    driver_command,
+    driver_environment,
+)
 
 
 def test_settings_become_the_pipelines_arguments() -> None:
@@ -49,3 +59,38 @@ def test_tasks_on_this_machine_use_our_python_unless_told_otherwise() -> None:
     assert driver_environment(local, {})["PYSPARK_PYTHON"] == sys.executable
     assert driver_environment(local, {"PYSPARK_PYTHON": "x"})["PYSPARK_PYTHON"] == "x"
     assert "PYSPARK_PYTHON" not in driver_environment(cluster, {})
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[*]", "local[4]", "local[2,3]", "spark://h:7077", "yarn", "k8s://https://h:1"],
+)
+def test_masters_of_spark_are_accepted(master: str) -> None:
+    check_driver(DeliverySettings(master=master))
+
+
+@pytest.mark.parametrize("master", ["locl[*]", "local[x]", "localhost", "spark:/h", "h:7077", " "])
+def test_a_misspelt_master_is_refused_before_anything_is_started(master: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"delivery\.master: expected local"):
+        check_driver(DeliverySettings(master=master))
+
+
+def test_a_transform_is_looked_for_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = DeliverySettings(transform="mytx:half")
+    with pytest.raises(InvalidRequest, match="expected a module mytx in the folder"):
+        check_driver(settings)
+
+    (tmp_path / "mytx.py").write_text("raise RuntimeError('it is not imported here')")
+
+    check_driver(settings)
+    environ = driver_environment(settings, {"PYTHONPATH": "/elsewhere"})
+    assert environ["PYTHONPATH"] == os.pathsep.join([str(tmp_path), "/elsewhere"])
+
+
+@pytest.mark.parametrize("transform", ["nosuch", "nosuch:", ":f"])
+def test_a_transform_names_a_module_and_a_function(transform: str) -> None:
+    with pytest.raises(InvalidRequest, match="expected module:function"):
+        check_driver(DeliverySettings(transform=transform))

@@ -148,6 +148,35 @@ def test_an_error_is_known_while_the_child_goes_on_and_gone_after_a_batch(
     assert (watched.supervisor.report().error, watched.supervisor.report().error_ms) == ("", None)
 
 
+REFUSING = "print('2026-01-01 00:00:00,000 CRITICAL transform: no such', flush=True); exit(2)"
+
+
+def test_a_child_whose_arguments_are_wrong_is_not_started_again(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, REFUSING)
+    watched.supervisor.start()
+    wait_until(lambda: watched.failures, "the refusal")
+    watched.supervisor.stop()
+
+    (failure,) = watched.failures
+    assert isinstance(failure, supervisors.PipelineRefused)
+    assert failure.message.endswith("set up: transform: no such")
+    assert watched.supervisor.report().start_count == 1
+
+
+def test_a_child_that_has_been_ready_is_started_again_whatever_it_says(
+    supervise: Supervise,
+) -> None:
+    watched = supervise(
+        "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(2)); "
+        "print('started', flush=True); sys.stdin.read()"
+    )
+    wait_until(lambda: "started" in watched.log(), "the child's start")
+    watched.supervisor.note_committed()
+    os.kill(watched.wait_for_pid(), signal.SIGTERM)
+
+    wait_until(lambda: watched.supervisor.report().start_count >= 2, "another start")
+
+
 def test_a_warning_of_an_earlier_run_is_not_the_reason_of_a_later_end(
     supervise: Supervise, tmp_path: Path
 ) -> None:
