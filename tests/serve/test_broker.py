@@ -39,6 +39,14 @@ def test_it_stops_in_order_when_asked(tmp_path: Path) -> None:
         assert "torn" not in serving.output
         assert serving.stop(signal.SIGINT) == 0
 
+    log = (tmp_path / "data" / "broker.log").read_text()
+    assert log.count(" starts as process ") == log.count("stopped, exit code 0") == 2
+    assert 'setting listen.name_server = "off" (command line)' in log
+    assert "setting delivery.enabled = false (command line)" in log
+    assert "setting store.flush" not in log, "it is the default"
+    assert "waiting from before: 1" in log
+    assert "stopping: nothing new is accepted" in log
+
 
 def test_a_store_is_served_once(tmp_path: Path) -> None:
     with served(tmp_path / "data", "--no-spark") as serving:

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +17,12 @@ from dueline import __version__
 from dueline.clock import Clock
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import FLAGS, add_settings_arguments, load_settings
-from dueline.commands.terminal import say, show_status
+from dueline.commands.terminal import plain, say, show_status
 from dueline.commands.times import show_clock
-from dueline.config import Config
+from dueline.config import Config, Loaded, settings
 from dueline.errors import Unavailable
 from dueline.server.driver import check_driver
+from dueline.settings import Setting
 from dueline.times import show_span
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ __all__ = ["configure", "run"]
 _TERMINAL_TICK_S: Final = 1.0
 _FILE_TICK_S: Final = 60.0
 _LOG_SIZE_BYTES_MAX: Final = 10 << 20
+
+log = logging.getLogger(__name__)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -66,14 +69,36 @@ def run(args: argparse.Namespace) -> int:
     # Errors are told by us; gRPC's own lines in between help nobody.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     overrides = {"delivery.enabled": "false"} if args.no_spark else {}
-    config = load_settings(args, overrides).config
+    loaded = load_settings(args, overrides)
+    config = loaded.config
     if config.delivery.enabled:
         check_driver(config.delivery)
     _prepare_folder(config)
 
     from dueline.server.serving import serve  # loads Arrow: half a second that --help need not wait
 
-    return serve(config, Terminal(config), tether=sys.stdin if args.tethered else None)
+    log.info("dueline %s starts as process %d", __version__, os.getpid())
+    for line in _changed_settings(loaded):
+        log.info("setting %s", line)
+    code = serve(config, Terminal(config), tether=sys.stdin if args.tethered else None)
+    log.info("stopped, exit code %d", code)
+    return code
+
+
+def _changed_settings(loaded: Loaded) -> list[str]:
+    """The settings that are not the defaults, without what may be a password."""
+    changed = [each for each in settings() if each.value_in(loaded.config) != each.default]
+    return [
+        f"{each.name} = {_shown(each, loaded.config)} ({loaded.origin_of(each.name)})"
+        for each in changed
+    ]
+
+
+def _shown(setting: Setting, config: Config) -> str:
+    value = setting.value_in(config)
+    if isinstance(value, Mapping):
+        return f"(values of {', '.join(value)} not shown)"
+    return setting.kind.show(value)
 
 
 def _prepare_folder(config: Config) -> None:
@@ -94,7 +119,7 @@ def _prepare_folder(config: Config) -> None:
     root.addHandler(handler)
     root.setLevel(config.log_level.upper())
     if config.folder.stat().st_mode & 0o077:
-        logging.getLogger(__name__).warning(
+        log.warning(
             "data folder %s: others on this machine may look into it, and it holds messages; "
             "`chmod 700` makes it yours alone",
             config.folder,
@@ -177,6 +202,7 @@ class Terminal:
     def _line(self, text: str) -> None:
         if self._is_terminal:
             self._say(show_status, "")
+        log.info("%s", plain(text))
         self._say(say, f"{show_clock(self._clock.now_ms())}  {text}")
 
     def _say(self, show: Callable[[str], None], text: str) -> None:

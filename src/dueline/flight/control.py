@@ -165,7 +165,7 @@ class LookUp(Value, frozen=True, kw_only=True):
 
 
 class FoundMessage(Value, frozen=True, kw_only=True):
-    """`state`: pending, carried over, delivered, cancelled or dropped."""
+    """`state`: pending, carried over, delivered, cancelled, moved or dropped."""
 
     topic: str
     queue_id: int

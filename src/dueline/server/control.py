@@ -12,7 +12,7 @@ import binascii
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from time import monotonic
 from typing import Any, Final, Protocol
@@ -315,7 +315,8 @@ class BrokerService(FlightService):
 
     def _look_up(self, request: control.LookUp) -> control.Found:
         found = self._engine.find(request.key)
-        return control.Found(messages=tuple(_found(each) for each in found))
+        moved = _moved(found)
+        return control.Found(messages=tuple(_found(each, moved) for each in found))
 
     # Figures
 
@@ -405,8 +406,24 @@ def _queue_offsets(offsets: Mapping[str, int]) -> dict[int, int]:
         ) from error
 
 
-def _found(message: PendingMessage) -> control.FoundMessage:
+def _moved(found: Sequence[PendingMessage]) -> set[int]:
+    """The numbers of entries that a reschedule has replaced: cancelled, and there again since."""
+    newest = {(each.topic, each.unique_id): each.seq for each in sorted(found, key=_by_seq)}
+    return {
+        each.seq
+        for each in found
+        if each.state == CANCELLED and each.seq != newest[each.topic, each.unique_id]
+    }
+
+
+def _by_seq(message: PendingMessage) -> int:
+    return message.seq
+
+
+def _found(message: PendingMessage, moved: set[int]) -> control.FoundMessage:
     state = "carried over" if message.is_at_gate else _STATE_NAMES[message.state]
+    if message.seq in moved:
+        state = "moved"
     return control.FoundMessage(
         topic=message.topic,
         queue_id=message.queue_id,

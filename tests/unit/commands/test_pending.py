@@ -117,6 +117,18 @@ def test_one_message_is_looked_up(filled: Broker, run: Run) -> None:
     assert json.loads(run("pending", "--key", "k3", "--json").out)[0]["state"] == "pending"
 
 
+def test_a_message_that_was_moved_is_not_cancelled(filled: Broker, run: Run) -> None:
+    filled.store.reschedule("k3", filled.clock.now_ms() + 3_600_000)
+
+    found = json.loads(run("pending", "--key", "k3", "--json").out)
+    assert [each["state"] for each in found] == ["pending", "moved"]
+
+    filled.store.cancel("k3")
+
+    found = json.loads(run("pending", "--key", "k3", "--json").out)
+    assert [each["state"] for each in found] == ["cancelled", "moved"]
+
+
 @pytest.mark.usefixtures("broker")
 def test_an_unknown_key_is_told(run: Run) -> None:
     ran = run("pending", "--key", "nobody")

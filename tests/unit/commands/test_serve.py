@@ -6,7 +6,8 @@ import pytest
 from tests.unit.commands.conftest import Run
 from tests.unit.server.local import running, small_config
 
-from dueline.commands.serve import Terminal
+from dueline.commands.serve import Terminal, _changed_settings
+from dueline.config import load
 from dueline.engine import Figures
 from dueline.flight.control import DriverReport
 from dueline.lateness import LatenessFigures
@@ -123,6 +124,17 @@ def test_accepting_is_told_with_the_address(
         out = capsys.readouterr().out
         assert f"accepting on {broker.address}" in out
         assert "`dueline deliver` has to run elsewhere" in out
+
+
+def test_settings_that_differ_are_told_without_their_secrets(tmp_path: Path) -> None:
+    flags = {"data": str(tmp_path), "store.flush": "async", "delivery.conf": "spark.x=s3"}
+
+    lines = _changed_settings(load(flags=flags))
+
+    assert lines[0] == f'data = "{tmp_path}" (command line)'
+    assert 'store.flush = "async" (command line)' in lines
+    assert "delivery.conf = (values of spark.x not shown) (command line)" in lines
+    assert len(lines) == 3
 
 
 def test_a_folder_that_cannot_be_written_is_told(run: Run, tmp_path: Path) -> None:
