@@ -6,6 +6,7 @@ written together with it is not taken for torn.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.crash.observing import FAR_MS, observe, parse
-from tests.crash.test_regressions import OPTIONS, delayed, deliver_until, ordinary
+from tests.crash.test_regressions import OPTIONS as USUAL
+from tests.crash.test_regressions import delayed, deliver_until, ordinary
 
 from dueline.audit import Severity, audit
 from dueline.store import PutResult, Store
@@ -22,6 +24,8 @@ from dueline.store.holes import first_offset, fit
 from dueline.testing import FaultyFiles, ManualClock
 
 COUNT = 6
+# A delivered message whose record was damaged is pending again, and would be waited for.
+OPTIONS = replace(USUAL, order_wait_ms=0)
 
 
 class World:

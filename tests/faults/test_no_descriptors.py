@@ -80,6 +80,7 @@ def test_a_broker_without_descriptors_refuses_and_comes_back(tmp_path: Path) -> 
         assert broker.address
         with Peer(remoting) as peer:
             sender = Sender(peer)
+            assert sender.send(), "the connection needs a descriptor of the broker's"
             for _ in range(ROUNDS):
                 with few_descriptors(broker.process.pid):
                     for _ in range(SENDS):

@@ -14,6 +14,7 @@ Java and Go encrypt, Python and Node.js do not; all four use one port at the sam
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -72,11 +73,13 @@ def python_client() -> Path:
     # of a virtual environment know their path, so the folder cannot be renamed.
     folder = HERE.parents[1] / ".venv" / "clients" / PYTHON_CLIENT
     interpreter = folder / "bin" / "python"
-    if not (folder / "ready").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)
-        _run_all(make(folder), cwd=folder.parent)
-        (folder / "ready").touch()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes run side by side
+        if not (folder / "ready").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _run_all(make(folder), cwd=folder.parent)
+            (folder / "ready").touch()
     return interpreter
 
 

@@ -61,7 +61,9 @@ class RecallHandle:
                 )
         except (ValueError, binascii.Error):
             pass
-        raise InvalidRequest("recall: expected a handle of a send, found another text")
+        raise InvalidRequest(
+            "recall handle: expected one that a send was answered with, found another text"
+        )
 
     def check(self, *, topic: str, broker_name: str) -> None:
         """Raises InvalidRequest if it was made for another topic or by another broker."""

@@ -136,19 +136,12 @@ class Context:
                 request.fail(error)
             start = end
 
-    def saved(
-        self,
-        request: Request,
-        then: Callable[[], Answer | None],
-        give_up: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Make topics and groups durable, then go on in the loop's thread, or give up there."""
+    def saved(self, request: Request, then: Callable[[], Answer | None]) -> None:
+        """Make topics and groups durable, then go on in the loop's thread."""
         future = self._runtime.in_thread(self.messaging.save)
 
         def go_on(done: asyncio.Future[None]) -> None:
             try:
-                if done.exception() is not None:
-                    give_up()
                 done.result()
                 answer = then()
             except BrokerError as error:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -82,13 +81,21 @@ class _Target(NamedTuple):
     reconsume_times: int
 
 
+class _HeldSend(NamedTuple):
+    """A send that waits for its topic to be on disk."""
+
+    request: Request
+    messages: list[Message]
+    write: Callable[[], None]
+
+
 class Sends:
     """Handlers of 10, 310 and 320."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._targets: dict[tuple[int | str | None, ...], _Target] = {}
-        self._held: dict[str, deque[Callable[[], None]]] = {}
+        self._held: dict[str, list[_HeldSend]] = {}
 
     def table(self) -> Mapping[int, Handler]:
         return {
@@ -139,32 +146,33 @@ class Sends:
         context = self._context
         if context.topics.get(header.topic) is None:
             self._make_topic(header, messages)
-        size_bytes = len(request.command.body)
-        write = partial(context.write, request, messages, self._answer, size_bytes)
-        is_saved = all(context.topics.has_saved(message.topic) for message in messages)
-        if is_saved and header.topic not in self._held:
+        write = partial(context.write, request, messages, self._answer, len(request.command.body))
+        if header.topic not in self._held and self._is_saved(messages):
             write()
         else:
-            self._hold(header.topic, request, write)
+            self._hold(header.topic, _HeldSend(request, messages, write))
 
-    def _hold(self, topic: str, request: Request, write: Callable[[], None]) -> None:
+    def _is_saved(self, messages: list[Message]) -> bool:
+        return all(self._context.topics.has_saved(message.topic) for message in messages)
+
+    def _hold(self, topic: str, send: _HeldSend) -> None:
         """A new topic's first messages wait until it is on disk; later ones stay behind them."""
-        self._held.setdefault(topic, deque()).append(write)
+        if topic in self._held:
+            self._held[topic].append(send)
+            return
+        self._held[topic] = [send]
+        saving = self._context.in_thread(self._context.messaging.save)
+        saving.add_done_callback(partial(self._release, topic))
 
-        def go_on() -> None:
-            self._release(topic, self._held[topic][0])()
-
-        def give_up() -> None:
-            self._release(topic, write)
-
-        self._context.saved(request, go_on, give_up)
-
-    def _release(self, topic: str, write: Callable[[], None]) -> Callable[[], None]:
-        held = self._held[topic]
-        held.remove(write)
-        if not held:
-            del self._held[topic]
-        return write
+    def _release(self, topic: str, saving: asyncio.Future[None]) -> None:
+        error = saving.exception()
+        for request, messages, write in self._held.pop(topic):
+            if error is not None:
+                request.fail(error)
+            elif topic not in self._held and self._is_saved(messages):
+                write()
+            else:  # the topic was changed meanwhile
+                self._hold(topic, _HeldSend(request, messages, write))
 
     def _read_elsewhere(
         self, request: Request, header: SendRequest, future: asyncio.Future[list[Message]]
