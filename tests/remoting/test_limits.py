@@ -41,12 +41,17 @@ def dialled(address: str) -> Iterator[socket.socket]:
         yield made
 
 
+def received(one: socket.socket) -> bytes:
+    """What the server sends next; nothing when it has closed the connection."""
+    try:
+        return one.recv(4096)
+    except ConnectionError:
+        return b""
+
+
 def is_closed(one: socket.socket) -> bool:
     """Whether the server has closed the connection; waits for it or for a byte."""
-    try:
-        return one.recv(1) == b""
-    except ConnectionError:
-        return True
+    return received(one) == b""
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,8 @@ def test_garbage_is_closed(broker: Broker, data: bytes) -> None:
     for address in (broker.address, broker.name_server):
         with dialled(address) as one:
             one.sendall(data)
-            assert is_closed(one)
+            told = b"".join(iter(lambda: received(one), b""))  # ends when it is closed
+            assert told == b"" or data.startswith(b"GET"), "only HTTP has words for it"
 
 
 def test_half_a_frame_and_silence_is_closed(tight: Broker) -> None:

@@ -38,6 +38,7 @@ class Connection:
         self._calls: dict[int, asyncio.Future[Command]] = {}
         self._task = asyncio.create_task(self._receive())
         self.is_open = True
+        self._is_known = False
 
     @classmethod
     async def open(
@@ -86,7 +87,8 @@ class Connection:
                 return await answer
         except TimeoutError as error:
             raise Unavailable(
-                f"{self.address}: expected an answer to request {code} within {timeout_s:g} s",
+                f"{self.address}: expected an answer to request {code} within {timeout_s:g} s"
+                f"{self._hint()}",
                 address=self.address,
             ) from error
         except OSError as error:
@@ -127,6 +129,7 @@ class Connection:
                     answer.set_exception(self._broken(cause))
 
     def _take(self, command: Command) -> None:
+        self._is_known = True
         if not command.is_response:
             self._on_request(command)
             return
@@ -136,9 +139,16 @@ class Connection:
 
     def _broken(self, cause: BaseException | None) -> Unavailable:
         return Unavailable(
-            f"{self.address}: the connection was closed{f': {cause}' if cause else ''}",
+            f"{self.address}: the connection was closed{f': {cause}' if cause else ''}"
+            f"{self._hint()}",
             address=self.address,
         )
+
+    def _hint(self) -> str:
+        """Something that has never answered is perhaps something else."""
+        if self._is_known:
+            return ""
+        return "; is it the port of a name server or a broker of RocketMQ's 4.x protocol?"
 
     async def close(self) -> None:
         self._task.cancel()

@@ -56,6 +56,12 @@ def from_flight(error: Exception, address: str) -> BrokerError:
             "is this its Flight port?",
             address=address,
         )
+    if isinstance(error, NotImplementedError):
+        return RemoteProtocolError(
+            f"broker {address}: expected its Flight port (listen.flight, 8815 by default), found "
+            f"another gRPC service, perhaps listen.grpc ({first_line})",
+            address=address,
+        )
     if isinstance(error, flight.FlightError | pa.ArrowException | OSError):
         return RemoteProtocolError(f"broker {address}: {first_line}", address=address)
     raise error

@@ -6,7 +6,7 @@
 TLS begins with a handshake record, type 0x16; HTTP/2 in plain text begins with the letter P. A
 gRPC server can have one kind of port only, so the front passes bytes on, as they are, to the port
 of their kind. It remembers who is behind each of its connections: gRPC sees only the front, and
-asks here for the client's address.
+asks here for the client's address. A peer that begins as neither is told which port this is.
 
 Bounded: connections (by the budget of all ports), the time until the first byte, and what is kept
 of one side's bytes while the other does not take them.
@@ -21,6 +21,7 @@ import socket
 from typing import Any, Final
 
 from dueline.server.connections import ACCEPTED_AT_ONCE, BACKLOG, Connections, Place, peer_of
+from dueline.server.wrong_port import GRPC_PORT, answer_to_frame, answer_to_http
 
 __all__ = ["Front"]
 
@@ -29,6 +30,7 @@ FILE_COUNT: Final = 3
 """Of one connection: the client's, and both ends of the one that it is passed on by."""
 _BUFFER_BYTES_MAX: Final = 256 << 10
 _TLS_HANDSHAKE: Final = 0x16
+_HTTP2: Final = b"PRI"
 
 log = logging.getLogger(__name__)
 
@@ -183,6 +185,11 @@ class _Outside(_Side):
         if self._timer is not None:
             self._timer.cancel()
         assert self.transport is not None
+        words = _wrong_port(data)
+        if words is not None:
+            self.transport.write(words)
+            self.transport.close()
+            return
         self.transport.pause_reading()  # until there is somebody to pass it on to
         self._connecting = asyncio.get_running_loop().create_task(self._connect(data))
 
@@ -208,6 +215,13 @@ class _Outside(_Side):
         if self._place is not None:
             self._place.leave()
         super().connection_lost(error)
+
+
+def _wrong_port(first: bytes) -> bytes | None:
+    """The answer to who is no gRPC client, as far as there is one."""
+    if first[0] == _TLS_HANDSHAKE or first[:3] == _HTTP2:
+        return None
+    return answer_to_http(first, GRPC_PORT) or answer_to_frame(first, GRPC_PORT)
 
 
 class _Inside(_Side):

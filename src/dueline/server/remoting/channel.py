@@ -25,6 +25,7 @@ from dueline.server.connections import peer_of
 from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.room import Room
 from dueline.server.shares import Share
+from dueline.server.wrong_port import answer_to_http
 from dueline.wire import Command, FrameDecoder
 
 if TYPE_CHECKING:
@@ -156,8 +157,15 @@ class Channel(asyncio.Protocol):
                 self._take_all(data)
             except ProtocolError as error:
                 self._hub.count_violation(self, error)
+                self._tell_port(data)
                 self.close()
         self._hub.note_held(self, self._decoder.held_bytes - before)
+
+    def _tell_port(self, data: bytes) -> None:
+        """Browsers and gRPC clients that have come to the wrong port learn which one it is."""
+        words = answer_to_http(data, self._hub.port_words)
+        if words is not None and self._transport is not None:
+            self._transport.write(words)
 
     def _take_all(self, data: bytes) -> None:
         end_s = self._loop.time() + TURN_S_MAX

@@ -29,6 +29,7 @@ from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.room import Pool
 from dueline.server.remoting.runtime import Runtime
 from dueline.server.shares import Shares
+from dueline.server.wrong_port import BROKER_PORT, NAME_SERVER_PORT
 from dueline.wire.body import Body
 from dueline.wire.codes import ResponseCode
 
@@ -61,6 +62,7 @@ class Hub:
         connections: Connections | None = None,
     ) -> None:
         self.name: Final = name
+        self.port_words: Final = NAME_SERVER_PORT if name == "name server" else BROKER_PORT
         self.table: Final[dict[int, Handler]] = {}
         self.loop: Final = runtime.loop
         self.limits: Final = limits or Limits()
@@ -220,7 +222,8 @@ class Hub:
             request.answer(
                 Answer(
                     code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                    remark=f"request type {request.command.code} not supported by {self.name}",
+                    remark=f"request type {request.command.code} not supported by {self.name}. "
+                    f"{self.port_words}",
                 )
             )
             return
