@@ -1,7 +1,8 @@
 """A thousand peers that send garbage, halves or nothing: real clients get all, none early."""
 
-from __future__ import contextlib
+from __future__ import annotations
 
+import contextlib
 import random
 import resource
 import socket
