@@ -1,0 +1,46 @@
+"""A transform that fails when it runs: nothing is lost, and it is said where people look."""
+
+from pathlib import Path
+
+import pytest
+from tests.serve.conftest import READY_S_MAX, outgoing, send, served, wait_until
+
+from dueline.flight.control import Reported
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+TRANSFORM = """\
+from pyspark.sql import functions as f
+
+
+def _half(body):
+    return bytes([len(body) // 0])
+
+
+def half(due):
+    return due.withColumn("body", f.udf(_half, "binary")("body"))
+"""
+
+
+def test_a_transform_that_fails_is_told_with_its_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mytx.py").write_text(TRANSFORM)
+    monkeypatch.chdir(tmp_path)  # where it is found
+    words = ("--transform", "mytx:half", "--master", "local[1]")
+
+    with served(tmp_path / "data", *words) as serving, serving.client() as client:
+        due_ms = send(client, outgoing("x", delay_ms=1_000))
+
+        def troubled() -> Reported | None:
+            report = serving.report()
+            is_told = report.driver.error.startswith("the query failed")
+            return report if is_told and report.overdue else None
+
+        report = wait_until(troubled, "the error", seconds_max=READY_S_MAX)
+
+    assert "ZeroDivisionError" in report.driver.error
+    assert report.driver.error.endswith("at mytx.py:5 in _half (return bytes([len(body) // 0]))")
+    assert report.overdue == 1
+    assert report.oldest_overdue is not None
+    assert report.oldest_overdue.due_ms == due_ms["x"]
