@@ -32,6 +32,7 @@ __all__ = [
     "local",
     "parse_duration_ms",
     "parse_time_ms",
+    "show_distance",
     "show_span",
     "show_time",
     "time_ms",
@@ -218,6 +219,16 @@ def show_time(at_ms: int) -> str:
     """Date, time and zone: `2027-01-01 10:00:00.000 CET`."""
     moment = local(at_ms)
     return f"{moment:%Y-%m-%d %H:%M:%S}.{at_ms % 1000:03d} {moment:%Z}"
+
+
+def show_distance(at_ms: int, now_ms: int) -> str:
+    """How far a time is from now.
+
+    >>> [show_distance(at_ms, 100_000) for at_ms in (160_000, 100_000, 40_000)]
+    ['in 1 m', 'in 0 ms', '1 m ago']
+    """
+    left_ms = at_ms - now_ms
+    return f"in {show_span(left_ms)}" if left_ms >= 0 else f"{show_span(-left_ms)} ago"
 
 
 def show_span(span_ms: int) -> str:

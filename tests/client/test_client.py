@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -240,6 +241,24 @@ def test_last_attempt_is_followed_by_the_dead_letters(broker: Broker) -> None:
         letter = reader.receive()
 
     assert (letter.body, letter.tag, letter.topic) == (b"bad", "t", "orders")
+
+
+def test_a_consumer_can_be_used_again(broker: Broker) -> None:
+    handled: list[bytes] = []
+    consumer = Consumer(
+        broker.name_server, "orders", "billing", lambda message: handled.append(message.body)
+    )
+
+    def has(count: int) -> bool:
+        return len(handled) == count
+
+    with Producer(broker.name_server) as producer:
+        for count in (1, 2):
+            producer.send("orders", b"%d" % count)
+            with consumer:
+                wait_until(partial(has, count), what="the message")
+
+    assert handled == [b"1", b"2"]
 
 
 def test_group_shares_the_queues(broker: Broker) -> None:

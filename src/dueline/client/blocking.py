@@ -257,7 +257,8 @@ class Consumer(_Blocking[AsyncConsumer]):
         timeout_s: float = 5.0,
     ) -> None:
         """The arguments of `AsyncConsumer`."""
-        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="dueline-handler")
+        self._concurrency = concurrency
+        self._threads: ThreadPoolExecutor | None = None
 
         async def handle(message: Received) -> None:
             loop = asyncio.get_running_loop()
@@ -276,6 +277,13 @@ class Consumer(_Blocking[AsyncConsumer]):
             )
         )
 
+    def __enter__(self) -> Self:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(
+                self._concurrency, thread_name_prefix="dueline-handler"
+            )
+        return super().__enter__()
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
@@ -283,4 +291,6 @@ class Consumer(_Blocking[AsyncConsumer]):
         trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
-        self._threads.shutdown()
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()

@@ -18,7 +18,7 @@ from dueline.flight.control import (
     LookUp,
     PendingCounts,
 )
-from dueline.times import local, show_span, show_time
+from dueline.times import local, show_distance, show_time
 
 __all__ = ["configure", "run"]
 
@@ -94,8 +94,8 @@ def _show_counts(client: ControlClient, args: argparse.Namespace) -> int:
     where = f" for {args.topic}" if args.topic else ""
     say(f"waiting{where}: {counts.count:,}")
     if counts.next_due_ms is not None and args.topic is None:
-        left_ms = max(counts.next_due_ms - now_ms, 0)
-        say(f"next due {show_time(counts.next_due_ms)} (in {show_span(left_ms)})")
+        distance = show_distance(counts.next_due_ms, now_ms)
+        say(f"next due {show_time(counts.next_due_ms)} ({distance})")
     if counts.count:
         _show_topics(counts, args.topic)
         _show_chart(_by_label(counts.buckets, step), local(now_ms), is_cut=counts.is_cut)

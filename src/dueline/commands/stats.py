@@ -9,7 +9,7 @@ from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
 from dueline.flight.control import DriverReport, LatenessReport, Report, Reported
-from dueline.times import show_span, show_time
+from dueline.times import show_distance, show_span, show_time
 
 __all__ = ["configure", "run"]
 
@@ -37,7 +37,8 @@ def _rows(report: Reported) -> list[tuple[str, str]]:
     up_ms = report.now_ms - report.started_ms
     next_due = "nothing waits"
     if report.next_due_ms is not None:
-        next_due = f"{show_time(report.next_due_ms)} ({_when(report)})"
+        distance = show_distance(report.next_due_ms, report.now_ms)
+        next_due = f"{show_time(report.next_due_ms)} ({distance})"
     return [
         *_clock(report.clock_ahead_ms),
         ("broker", f"{report.shard}, version {report.version}, process {report.pid}"),
@@ -66,11 +67,6 @@ def _clock(ahead_ms: int) -> list[tuple[str, str]]:
         return []
     text = f"stands still for {show_span(ahead_ms)}: the wall clock was set back; see docs/clock.md"
     return [("CLOCK", text)]
-
-
-def _when(report: Reported) -> str:
-    left_ms = (report.next_due_ms or 0) - report.now_ms
-    return f"in {show_span(left_ms)}" if left_ms >= 0 else f"{show_span(-left_ms)} ago"
 
 
 def _overdue(report: Reported) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.unit.commands.conftest import Run
+from tests.unit.server.local import wait_until
 
 from dueline.message import Message
 from dueline.server.broker import Broker
@@ -104,6 +105,16 @@ def test_nothing_waits(run: Run) -> None:
     ran = run("pending")
 
     assert (ran.code, ran.out) == (0, "waiting: 0\n")
+
+
+def test_what_is_overdue_is_so_long_ago(broker: Broker, run: Run) -> None:
+    broker.store.put(Message(topic="t", body=b"x", properties={"TIMER_DELAY_MS": "20"}))
+
+    def lines() -> list[str]:
+        return [line for line in run("pending").lines if line.endswith(" ms ago)")]
+
+    (line,) = wait_until(lines, "the due time")
+    assert line.startswith("next due ")
 
 
 def test_one_message_is_looked_up(filled: Broker, run: Run) -> None:
