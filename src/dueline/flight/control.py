@@ -20,6 +20,8 @@ from dueline.flight.values import Value
 __all__ = [
     "CONTROL_ACTIONS",
     "Acknowledge",
+    "Complain",
+    "Complained",
     "ControlClient",
     "CountPending",
     "DriverReport",
@@ -213,7 +215,7 @@ class DriverReport(Value, frozen=True, kw_only=True):
     """The pipeline: `status` is off, starting, ready, waiting (to be started again) or stopped.
 
     `asked_ms` is when a pipeline, this one or another, last asked for work. `error` is the last
-    thing that went wrong in ours, in one line, since it last finished a batch; `error_ms` is when.
+    thing that went wrong in it, in one line, since it last finished a batch; `error_ms` is when.
     """
 
     status: str
@@ -223,6 +225,16 @@ class DriverReport(Value, frozen=True, kw_only=True):
     asked_ms: int | None = None
     error: str = ""
     error_ms: int | None = None
+
+
+class Complain(Value, frozen=True, kw_only=True):
+    """A pipeline, wherever it runs, says in one line what went wrong in it."""
+
+    error: str
+
+
+class Complained(Value, frozen=True, kw_only=True):
+    """It is in the report now."""
 
 
 class Reported(Value, frozen=True, kw_only=True):
@@ -332,6 +344,7 @@ CONTROL_ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
     "acknowledge": (Acknowledge, Positions),
     "count_pending": (CountPending, PendingCounts),
     "look_up": (LookUp, Found),
+    "complain": (Complain, Complained),
     "report": (Report, Reported),
     "begin_backup": (BeginBackup, BackupBegun),
     "renew_backup": (RenewBackup, BackupRenewed),

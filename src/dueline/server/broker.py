@@ -57,20 +57,23 @@ log = logging.getLogger(__name__)
 
 
 class NoPipeline:
-    """The pipeline's place when it runs elsewhere; remembers only that it asked."""
+    """The pipeline's place when it runs elsewhere; remembers only what it says."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._asked_ms: int | None = None
+        self._report = DriverReport(status="off")
 
     def note_asked(self) -> None:
-        self._asked_ms = self._clock.now_ms()
+        self._report = self._report.changed(asked_ms=self._clock.now_ms())
 
     def note_committed(self) -> None:
-        self.note_asked()
+        self._report = DriverReport(status="off", asked_ms=self._clock.now_ms())
+
+    def note_error(self, error: str) -> None:
+        self._report = self._report.changed(error=error, error_ms=self._clock.now_ms())
 
     def report(self) -> DriverReport:
-        return DriverReport(status="off", asked_ms=self._asked_ms)
+        return self._report
 
 
 class Broker:
@@ -264,6 +267,9 @@ class _Late:
 
     def note_committed(self) -> None:
         self._broker.pipeline.note_committed()
+
+    def note_error(self, error: str) -> None:
+        self._broker.pipeline.note_error(error)
 
     def report(self) -> DriverReport:
         return self._broker.pipeline.report()

@@ -37,6 +37,7 @@ from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDI
 __all__ = ["BrokerService"]
 
 STOP_S_MAX: Final = 10.0
+ERROR_SIZE_MAX: Final = 500
 BUCKET_COUNT_MAX: Final = 100_000
 BUCKET_MS_MIN: Final = 60_000
 """A number for each millisecond would take more memory than the messages themselves."""
@@ -63,6 +64,9 @@ class Pipeline(Protocol):
 
     def note_committed(self) -> None:
         """It has finished a batch, so what is due now can be delivered."""
+
+    def note_error(self, error: str) -> None:
+        """It says that something went wrong in it."""
 
     def report(self) -> control.DriverReport: ...
 
@@ -94,6 +98,7 @@ class BrokerService(FlightService):
             "acknowledge": self._acknowledge,
             "count_pending": self._count_pending,
             "look_up": self._look_up,
+            "complain": self._complain,
             "report": self._report,
             "begin_backup": backups.begin,
             "renew_backup": backups.renew,
@@ -319,6 +324,10 @@ class BrokerService(FlightService):
         return control.Found(messages=tuple(_found(each, moved) for each in found))
 
     # Figures
+
+    def _complain(self, request: control.Complain) -> control.Complained:
+        self._pipeline.note_error(request.error[:ERROR_SIZE_MAX])
+        return control.Complained()
 
     def _report(self, request: control.Report) -> control.Reported:
         figures = self._engine.figures()

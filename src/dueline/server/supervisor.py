@@ -121,6 +121,10 @@ class Supervisor:
         elif report.error:
             self._change(is_told=False, error="", error_ms=None)
 
+    def note_error(self, error: str) -> None:
+        """Something went wrong in a pipeline."""
+        self._change(is_told=False, error=error, error_ms=self._clock.now_ms())
+
     def _change(self, *, is_told: bool = True, **changes: Any) -> None:
         with self._lock:
             self._report = report = self._report.changed(**changes)
@@ -202,7 +206,7 @@ class Supervisor:
                 if any(mark in text[:60] for mark in _REASON_MARKS):
                     mark = next(mark for mark in _REASON_MARKS if mark in text)
                     self._warning = text.split(mark, 1)[1][:500]
-                    self._change(is_told=False, error=self._warning, error_ms=self._clock.now_ms())
+                    self.note_error(self._warning)
 
     def _lost_log(self, error: BaseException) -> None:
         """The log is not worth stopping for."""

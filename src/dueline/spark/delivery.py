@@ -14,6 +14,7 @@ needed only by transforms that keep state, and by default it is a temporary fold
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -33,6 +34,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dueline.config import SPARK_CONF_VARIABLE
 from dueline.errors import BrokerError, InvalidRequest
+from dueline.flight.control import Complain, Complained, ControlClient
 from dueline.spark import transform as transforms
 from dueline.spark.failure import one_line
 from dueline.spark.options import Options
@@ -122,10 +124,19 @@ def run(session: SparkSession, options: DeliveryOptions, stop: threading.Event) 
             return
         except PySparkException as error:
             failure_count = 1 if query.lastProgress else failure_count + 1
-            log.warning("the query failed (%d in a row): %s", failure_count, one_line(error))
+            reason = f"the query failed ({failure_count} in a row): {one_line(error)}"
+            log.warning("%s", reason)
+            complain(options.brokers, reason)
             if failure_count >= FAILURE_COUNT_MAX:
                 raise
         stop.wait(min(2.0 ** (failure_count - 1), BACKOFF_S_MAX))
+
+
+def complain(brokers: str, reason: str) -> None:
+    """Tell the brokers, whose `stats` is where people look; one that is away needs no telling."""
+    for address in brokers.split(","):
+        with contextlib.suppress(BrokerError), ControlClient(address.strip()) as client:
+            client.ask(Complain(error=reason), Complained)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ from dueline.clock import Clock
 from dueline.flight.control import DriverReport
 from dueline.message import Message
 from dueline.server.broker import Broker, NoPipeline
+from dueline.spark.delivery import complain
 
 
 def test_figures_for_people(broker: Broker, run: Run) -> None:
@@ -67,6 +68,20 @@ def test_a_pipeline_elsewhere_is_not_off(broker: Broker, run: Run) -> None:
     rows = {line[:12].strip(): line[12:] for line in run("stats").lines}
 
     assert rows["pipeline"].startswith("elsewhere, asked for work ")
+
+
+def test_a_pipeline_elsewhere_says_what_went_wrong_until_it_has_finished_a_batch(
+    broker: Broker, run: Run
+) -> None:
+    broker.pipeline.note_asked()
+
+    complain(f"127.0.0.1:1, {broker.address}", "KeyError: 'paid', at mytx.py:5")
+
+    rows = {line[:12].strip(): line[12:] for line in run("stats").lines}
+    assert rows["TROUBLE"].endswith("ago: KeyError: 'paid', at mytx.py:5")
+    assert rows["pipeline"].startswith("elsewhere, asked for work ")
+    broker.pipeline.note_committed()
+    assert "TROUBLE" not in run("stats").out
 
 
 class Failing(NoPipeline):
