@@ -26,7 +26,7 @@ help: ## show this list
 setup: $(READY) ## make .venv with the pinned versions (the other targets do it by themselves)
 
 test: check ## all checks and all tests: the command to run before a commit
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations=20 $(ARGS)
 
 check: $(READY) ## format, lint, types, layering
 	@echo "ruff format --check" && $(BIN)/ruff format --check --quiet --diff .

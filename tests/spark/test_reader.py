@@ -99,7 +99,16 @@ def test_keeping_warm_is_a_batch_now_and_then(broker: Broker, before: dict[str, 
 
     assert end[broker.address]["turn"] == before.get("turn", 0) + 1
     assert [type(partition) for partition in reader.partitions(start, end)] == [EmptyPartition]
-    assert reader_of(broker, keep_warm_ms=3_600_000).latestOffset(start, LIMIT) == start
+    reader.stop()
+
+
+def test_the_first_batch_does_not_wait_for_rows_and_the_next_one_does(broker: Broker) -> None:
+    reader = reader_of(broker, keep_warm_ms=3_600_000)
+
+    first = reader.latestOffset({}, LIMIT)
+
+    assert [type(partition) for partition in reader.partitions({}, first)] == [EmptyPartition]
+    assert reader.latestOffset(first, LIMIT) == first
     reader.stop()
 
 
