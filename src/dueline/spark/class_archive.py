@@ -2,8 +2,8 @@
 
 Half of what Spark's start costs is Java loading and checking some fifteen thousand classes. Java
 can write what it has loaded to a file when it ends and map that file the next time (class-data
-sharing). The first pipeline on a machine writes the file, which takes some seconds of its end;
-every later session uses it::
+sharing). That is done once per machine, by a process of its own (`archiving`); every session uses
+the file::
 
     ~/.cache/dueline/classes/<digest>.jsa        160 MB; the digest is that of Java and of Spark
 
@@ -33,8 +33,7 @@ __all__ = ["ClassArchive", "archive_for"]
 _QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Java warns of each class that it cannot keep, thousands of lines."""
 
-WRITING_S_MAX: Final = 12.0
-"""How long the end of a process may be held up for it."""
+WRITING_S_MAX: Final = 300.0
 
 log = logging.getLogger(__name__)
 

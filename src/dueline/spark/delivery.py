@@ -36,15 +36,19 @@ from dueline.config import SPARK_CONF_VARIABLE
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.flight.control import Complain, Complained, ControlClient
 from dueline.spark import transform as transforms
+from dueline.spark.archiving import Archiving
 from dueline.spark.failure import one_line
 from dueline.spark.options import Options
-from dueline.spark.session import SessionOptions, close_session, open_session
+from dueline.spark.session import SessionOptions, open_session
 from dueline.spark.warming import warm
 
 __all__ = ["DeliveryOptions", "main", "query_of", "run", "start"]
 
 FAILURE_COUNT_MAX: Final = 5
 BACKOFF_S_MAX: Final = 15.0
+ARCHIVE_AFTER_S: Final = 45.0
+"""A pipeline that runs so long is worth a quicker start the next time."""
+
 KEEP_WARM: Final = "45s"
 """Spark ends Python workers after a minute without work."""
 
@@ -165,7 +169,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     master=parsed.master,
                     heap=parsed.heap,
                     conf={**given, **_pairs(parsed.conf)},
-                    keeps_classes=True,
                 )
             )
         except InvalidRequest as error:
@@ -175,6 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log.critical("Spark does not start: %s", one_line(error))
             return 1
         warm(session)
+        archiving = Archiving()
+        archiver = threading.Timer(ARCHIVE_AFTER_S, archiving.start)
+        archiver.start()
         try:
             run(session, options, stop)
         except InvalidRequest as error:
@@ -184,7 +190,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log.critical("gave up: %s", one_line(error))
             return 1
         finally:
-            close_session(session)
+            archiver.cancel()
+            archiving.stop()
+            session.stop()
     log.info("stopped")
     return 0
 

@@ -70,7 +70,7 @@ class SessionOptions:
     heap: str = "512m"
     conf: Mapping[str, str] = field(default_factory=dict)
     keeps_classes: bool = False
-    """`close_session` will be called, and may take some seconds to make later starts quicker."""
+    """Java is to write its classes to the archive when `close_session` ends it."""
 
     @property
     def is_local(self) -> bool:

@@ -16,19 +16,20 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
-__all__ = ["warm"]
+__all__ = ["start_workers", "warm"]
 
 log = logging.getLogger(__name__)
 
 
 def warm(session: SparkSession) -> threading.Thread:
     """Start one worker per core; returns at once."""
-    thread = threading.Thread(target=_run, args=(session,), name="warming", daemon=True)
+    thread = threading.Thread(target=start_workers, args=(session,), name="warming", daemon=True)
     thread.start()
     return thread
 
 
-def _run(session: SparkSession) -> None:
+def start_workers(session: SparkSession) -> None:
+    """Start one worker per core; returns when they have done something."""
     count = session.sparkContext.defaultParallelism
     try:
         # A function of a query, not of an RDD: Spark keeps the workers of the two apart.
