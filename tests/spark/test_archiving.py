@@ -12,7 +12,7 @@ from dueline.spark.archiving import Archiving
 from dueline.spark.class_archive import ClassArchive, archive_for
 from dueline.spark.java import prepare_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

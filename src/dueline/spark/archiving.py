@@ -1,4 +1,4 @@
-"""The process that writes the archive of Java's classes: once per machine, at the lowest priority.
+"""The process that writes the archive of Java's classes: once per machine, at a low priority.
 
 `python -m dueline.spark.archiving` starts a session of its own, does what a pipeline does first and
 ends; Java writes the archive at its end (`class_archive`). The pipeline starts it when it has been
@@ -64,7 +64,7 @@ class Archiving:
 
 def main() -> int:
     """The process; it ends with its parent."""
-    os.nice(19)
+    os.nice(10)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     session = open_session(SessionOptions(master="local[1]", keeps_classes=True))
     _exercise(session)
