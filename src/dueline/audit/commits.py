@@ -164,6 +164,8 @@ class CommitCheck:
         self._note_ends(numbers, offsets)
         saved = self._snapshot.checkpoint
         is_known = (positions < saved.commit_end) & (headers["store_ms"][rows] <= saved.index_ms)
+        # Held back at the gate for what was late, and so not in a queue.
+        is_known &= ~np.isin(positions, np.array(saved.waiting, dtype=np.int64))
         self._note_unseen(batch, rows, positions, offsets, is_known)
         starts = np.array([queue.start for queue in self.queues])[numbers]
         ends = np.array([queue.end for queue in self.queues])[numbers]
