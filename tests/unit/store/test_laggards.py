@@ -20,6 +20,7 @@ from tests.unit.store.making import (
     read_all,
 )
 
+from dueline.audit import Severity, audit
 from dueline.store import Answer, Store
 
 WAIT_MS = 10_000
@@ -174,3 +175,17 @@ def test_without_a_wait_everyone_comes_at_once(tmp_path: Path, wall: Wall) -> No
         assert bodies(store) == [b"later"]
         carry_over(store)
         assert read_all(store)[1].store_ms == wall.now_ms
+
+
+def test_a_check_does_not_call_lost_what_is_held_back(
+    store: Store, wall: Wall, tmp_path: Path
+) -> None:
+    stand_at_gate(store, wall)
+    wall.advance(1)
+    store.put(replace(ordinary(b"now"), queue_id=1))  # something later was shown elsewhere
+    store.checkpoint()
+    assert store.gate_row_count == 1
+
+    found = audit(tmp_path)
+
+    assert found.findings.worst <= Severity.REPAIR, found.findings
