@@ -36,20 +36,20 @@ from dueline.errors import (
     Unavailable,
 )
 from dueline.flight.control import ControlClient
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 LATER = "4000000000000"
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     config = small_config(tmp_path / "data", **{"store.delay_max": "90000d"})
     with running(config) as broker:
         yield broker
 
 
 @pytest.fixture
-def client(broker: Broker) -> Iterator[ControlClient]:
+def client(broker: BrokerProcess) -> Iterator[ControlClient]:
     with ControlClient(broker.address) as client:
         yield client
 
@@ -129,7 +129,7 @@ def test_sealed_files_are_copied_once(client: ControlClient, tmp_path: Path) -> 
 
 
 def test_a_compacted_segment_is_copied_again(
-    client: ControlClient, broker: Broker, tmp_path: Path
+    client: ControlClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     dest = tmp_path / "dest"
     fill(client, 600)
@@ -148,7 +148,7 @@ def test_a_compacted_segment_is_copied_again(
 
 
 def test_nothing_of_a_cut_is_deleted_while_it_is_copied(
-    client: ControlClient, broker: Broker, tmp_path: Path
+    client: ControlClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     fill(client, 600)
     source = BrokerSource(client)
@@ -272,7 +272,7 @@ def test_a_stopped_store_is_backed_up_without_a_change(tmp_path: Path) -> None:
 
 
 def test_a_running_store_is_not_copied_behind_its_brokers_back(
-    broker: Broker, tmp_path: Path
+    broker: BrokerProcess, tmp_path: Path
 ) -> None:
     script = "import sys; from dueline.cli import main; sys.exit(main(sys.argv[1:]))"
     ran = subprocess.run(
@@ -435,7 +435,7 @@ def test_a_disk_that_fills_up_under_way_is_said_and_nothing_looks_complete(
 
 
 def test_a_hold_that_nobody_renews_runs_out(
-    client: ControlClient, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    client: ControlClient, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(client, 600)
     monkeypatch.setattr("dueline.server.backups.LEASE_S", 0.0)
@@ -470,7 +470,7 @@ def test_a_broker_that_never_held_anything_has_a_backup(
 
 
 def test_what_waits_at_the_gate_is_in_the_backup(
-    client: ControlClient, broker: Broker, tmp_path: Path
+    client: ControlClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     soon = broker.clock.now_ms() + 50_000
     send(client, outgoing("soon", TIMER_DELIVER_MS=str(soon)))

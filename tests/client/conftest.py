@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path) as running:
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    with RunningBroker(tmp_path) as running:
         yield running

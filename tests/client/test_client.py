@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from tests.interop.waiting import wait_until
 from tests.ports import free_ports
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline import client
+from dueline.broker import BrokerOptions
+from dueline.broker.topics import TopicOptions
 from dueline.client import (
     AsyncConsumer,
     AsyncProducer,
@@ -26,8 +28,6 @@ from dueline.client import (
 from dueline.client.values import Received
 from dueline.clock import system_time_ms
 from dueline.errors import InvalidRequest, NotFound, Unavailable
-from dueline.messaging import MessagingOptions
-from dueline.messaging.topics import TopicOptions
 
 
 def test_public_names() -> None:
@@ -44,7 +44,7 @@ def test_public_names() -> None:
     ]
 
 
-def test_what_is_sent_is_read_as_it_was_sent(broker: Broker) -> None:
+def test_what_is_sent_is_read_as_it_was_sent(broker: RunningBroker) -> None:
     with Producer(broker.name_server) as producer:
         sent = producer.send(
             "orders", b"17", tag="new", keys=["k1", "k2"], properties={"a": "b"}, queue_id=2
@@ -58,7 +58,7 @@ def test_what_is_sent_is_read_as_it_was_sent(broker: Broker) -> None:
     assert sent.handle is None
 
 
-def test_delays_are_waited_for(broker: Broker) -> None:
+def test_delays_are_waited_for(broker: RunningBroker) -> None:
     with Producer(broker.name_server) as producer:
         producer.send("orders", b"first")
         with Reader(broker.name_server, "orders", start="end") as reader:
@@ -78,7 +78,7 @@ def test_delays_are_waited_for(broker: Broker) -> None:
         assert arrived[body] >= start_ms + delay_ms
 
 
-def test_cancelled_message_never_comes(broker: Broker) -> None:
+def test_cancelled_message_never_comes(broker: RunningBroker) -> None:
     with Producer(broker.name_server) as producer:
         cancelled = producer.send("orders", b"no", delay=timedelta(seconds=1))
         producer.send("orders", b"yes", delay=timedelta(seconds=1.2))
@@ -94,7 +94,7 @@ def test_cancelled_message_never_comes(broker: Broker) -> None:
     assert found == [b"late", b"yes"]
 
 
-def test_many_are_sent_in_batches_and_delayed_ones_one_by_one(broker: Broker) -> None:
+def test_many_are_sent_in_batches_and_delayed_ones_one_by_one(broker: RunningBroker) -> None:
     messages = [
         Outgoing(
             topic="orders",
@@ -134,7 +134,7 @@ def test_many_are_sent_in_batches_and_delayed_ones_one_by_one(broker: Broker) ->
     ],
 )
 def test_mistakes_are_told_before_anything_is_sent(
-    broker: Broker, options: dict[str, object]
+    broker: RunningBroker, options: dict[str, object]
 ) -> None:
     with Producer(broker.name_server) as producer, pytest.raises(InvalidRequest):
         producer.send(**{"topic": "orders", "body": b"x", **options})  # type: ignore[arg-type]
@@ -144,7 +144,7 @@ def test_mistakes_are_told_before_anything_is_sent(
 
 @pytest.mark.parametrize("delay", [3600, 3600.0, timedelta(hours=1), "1h", "PT1H"])
 def test_a_delay_may_be_said_in_any_way_that_has_one_meaning(
-    broker: Broker, delay: float | timedelta | str
+    broker: RunningBroker, delay: float | timedelta | str
 ) -> None:
     before_ms = system_time_ms()
     with Producer(broker.name_server) as producer:
@@ -157,7 +157,7 @@ def test_a_delay_may_be_said_in_any_way_that_has_one_meaning(
     assert found.unique_id == sent.id
 
 
-def test_a_client_is_used_inside_with_and_nowhere_else(broker: Broker) -> None:
+def test_a_client_is_used_inside_with_and_nowhere_else(broker: RunningBroker) -> None:
     producer, reader = Producer(broker.name_server), Reader(broker.name_server, "orders")
 
     with pytest.raises(InvalidRequest, match=r"inside `with Producer.*not entered"):
@@ -172,7 +172,7 @@ def test_a_client_is_used_inside_with_and_nowhere_else(broker: Broker) -> None:
         producer.send("orders", b"x")
 
 
-def test_an_asyncio_client_is_used_inside_async_with(broker: Broker) -> None:
+def test_an_asyncio_client_is_used_inside_async_with(broker: RunningBroker) -> None:
     async def misuse() -> None:
         with pytest.raises(InvalidRequest, match="inside `async with`"):
             await AsyncProducer(broker.name_server).send("orders", b"x")
@@ -192,9 +192,9 @@ def test_unknown_options_are_told_at_once(kind: type, arguments: tuple[object, .
 
 
 def test_refusals_are_errors_of_their_kind(tmp_path: Path) -> None:
-    options = MessagingOptions(topics=TopicOptions(auto_create=False))
+    options = BrokerOptions(topics=TopicOptions(auto_create=False))
     with (
-        Broker(tmp_path, messaging=options) as broker,
+        RunningBroker(tmp_path, rules=options) as broker,
         Producer(broker.name_server) as producer,
         pytest.raises(NotFound),
     ):
@@ -210,7 +210,7 @@ def test_nobody_there_is_unavailable() -> None:
         producer.send("orders", b"x")
 
 
-def test_handlers_get_every_message_and_refused_ones_again(broker: Broker) -> None:
+def test_handlers_get_every_message_and_refused_ones_again(broker: RunningBroker) -> None:
     seen: list[tuple[bytes, int]] = []
     lock = threading.Lock()
 
@@ -229,7 +229,7 @@ def test_handlers_get_every_message_and_refused_ones_again(broker: Broker) -> No
     assert sorted(seen) == [(b"bad", 0), (b"bad", 1), (b"good", 0)]
 
 
-def test_last_attempt_is_followed_by_the_dead_letters(broker: Broker) -> None:
+def test_last_attempt_is_followed_by_the_dead_letters(broker: RunningBroker) -> None:
     def refuse(message: Received) -> None:
         raise ValueError("never")
 
@@ -243,7 +243,7 @@ def test_last_attempt_is_followed_by_the_dead_letters(broker: Broker) -> None:
     assert (letter.body, letter.tag, letter.topic) == (b"bad", "t", "orders")
 
 
-def test_a_consumer_can_be_used_again(broker: Broker) -> None:
+def test_a_consumer_can_be_used_again(broker: RunningBroker) -> None:
     handled: list[bytes] = []
     consumer = Consumer(
         broker.name_server, "orders", "billing", lambda message: handled.append(message.body)
@@ -261,7 +261,7 @@ def test_a_consumer_can_be_used_again(broker: Broker) -> None:
     assert handled == [b"1", b"2"]
 
 
-def test_group_shares_the_queues(broker: Broker) -> None:
+def test_group_shares_the_queues(broker: RunningBroker) -> None:
     names = broker.name_server
     first: list[bytes] = []
     second: list[bytes] = []
@@ -282,7 +282,7 @@ def test_group_shares_the_queues(broker: Broker) -> None:
             wait_until(lambda: set(first + second) == set(sent), what="all to be received")
 
 
-def test_next_consumer_goes_on_where_the_last_one_left(broker: Broker) -> None:
+def test_next_consumer_goes_on_where_the_last_one_left(broker: RunningBroker) -> None:
     names = broker.name_server
     seen: list[bytes] = []
     with Producer(names) as producer:
@@ -297,7 +297,7 @@ def test_next_consumer_goes_on_where_the_last_one_left(broker: Broker) -> None:
     assert sorted(seen) == [*(b"%d" % number for number in range(8)), b"last"]
 
 
-def test_asyncio_twins(broker: Broker) -> None:
+def test_asyncio_twins(broker: RunningBroker) -> None:
     async def run() -> list[bytes]:
         found: asyncio.Queue[bytes] = asyncio.Queue()
 
@@ -316,7 +316,7 @@ def test_asyncio_twins(broker: Broker) -> None:
     assert asyncio.run(run()) == [b"one", b"two"]
 
 
-def test_tags_select(broker: Broker) -> None:
+def test_tags_select(broker: RunningBroker) -> None:
     with Producer(broker.name_server) as producer:
         for tag in ("red", "green", "blue"):
             producer.send("orders", tag.encode(), tag=tag)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.interop.waiting import wait_until
 from tests.ports import free_ports
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 from tests.unit.server.local import running, small_config
 
 from dueline.client import Outgoing, Producer, Reader, Sent
@@ -18,7 +18,7 @@ from dueline.errors import BrokerError, InvalidRequest
 from dueline.message import SYS_COMPRESSED, Message
 
 
-def test_a_group_goes_on_after_what_was_committed(broker: Broker) -> None:
+def test_a_group_goes_on_after_what_was_committed(broker: RunningBroker) -> None:
     with Producer(broker.name_server) as producer:
         producer.send_many([Outgoing(topic="orders", body=b"%d" % n, queue_id=0) for n in range(6)])
 
@@ -35,7 +35,7 @@ def test_a_group_goes_on_after_what_was_committed(broker: Broker) -> None:
     assert found == [[b"0", b"1"], [b"2", b"3", b"4"], [b"5"], [b"5"]]
 
 
-def test_without_a_group_there_is_nothing_to_commit(broker: Broker) -> None:
+def test_without_a_group_there_is_nothing_to_commit(broker: RunningBroker) -> None:
     with (
         Reader(broker.name_server, "orders") as reader,
         pytest.raises(InvalidRequest, match="group"),
@@ -43,7 +43,7 @@ def test_without_a_group_there_is_nothing_to_commit(broker: Broker) -> None:
         reader.commit()
 
 
-def test_a_topic_that_comes_later_is_read_from_its_start(broker: Broker) -> None:
+def test_a_topic_that_comes_later_is_read_from_its_start(broker: RunningBroker) -> None:
     with (
         Reader(broker.name_server, "orders", start="end") as reader,
         Producer(broker.name_server) as producer,
@@ -56,7 +56,7 @@ def test_a_topic_that_comes_later_is_read_from_its_start(broker: Broker) -> None
     assert (found.body, found.queue_id) == (b"first", 3)
 
 
-def test_each_message_has_an_answer_of_its_own(broker: Broker) -> None:
+def test_each_message_has_an_answer_of_its_own(broker: RunningBroker) -> None:
     messages = [
         Outgoing(topic="orders", body=b"a", delay=timedelta(hours=1)),
         Outgoing(topic="orders", body=b"b", delay=timedelta(days=40_000)),
@@ -79,7 +79,7 @@ def test_each_message_has_an_answer_of_its_own(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("body", [b"not zlib", zlib.compress(b"x" * 100)[:-3]])
-def test_a_body_that_cannot_be_unpacked_comes_as_it_is(broker: Broker, body: bytes) -> None:
+def test_a_body_that_cannot_be_unpacked_comes_as_it_is(broker: RunningBroker, body: bytes) -> None:
     broker.store.put(Message(topic="orders", body=body, sys_flag=SYS_COMPRESSED))
     broker.store.put(Message(topic="orders", body=zlib.compress(b"good"), sys_flag=SYS_COMPRESSED))
     with Reader(broker.name_server, "orders") as reader:

@@ -20,7 +20,7 @@ from dueline.client import Producer
 from dueline.errors import BrokerError
 from dueline.flight import FlightClient, protocol
 from dueline.flight.control import ControlClient, Outgoing, Send, Sent
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 from dueline.spark.schedule_rows import checked
 from dueline.store.schema import SCHEDULE_SCHEMA
 from dueline.wire import RequestCode
@@ -46,11 +46,11 @@ class Unsayable(Exception):
     """The door has no words for this."""
 
 
-Door = Callable[[Broker, Attempt], str | None]
+Door = Callable[[BrokerProcess, Attempt], str | None]
 """Sends one message; returns why it was refused, or None if it was taken."""
 
 
-def remoting(broker: Broker, attempt: Attempt) -> str | None:
+def remoting(broker: BrokerProcess, attempt: Attempt) -> str | None:
     listener = broker.remoting_options.broker
     assert listener is not None
     names = {**attempt.properties, "TIMER_DELAY_MS": str(attempt.delay_ms)}
@@ -64,7 +64,7 @@ def remoting(broker: Broker, attempt: Attempt) -> str | None:
     return None if answer.code == OK_4X else f"{answer.code}: {answer.remark}"
 
 
-def grpc(broker: Broker, attempt: Attempt) -> str | None:
+def grpc(broker: BrokerProcess, attempt: Attempt) -> str | None:
     if attempt.queue_id is not None:
         raise Unsayable
     due_ms = broker.clock.now_ms() + attempt.delay_ms
@@ -84,7 +84,7 @@ def grpc(broker: Broker, attempt: Attempt) -> str | None:
     return None if status.code == OK_5X else f"{status.code}: {status.message}"
 
 
-def flight_send(broker: Broker, attempt: Attempt) -> str | None:
+def flight_send(broker: BrokerProcess, attempt: Attempt) -> str | None:
     outgoing = Outgoing(
         topic=attempt.topic,
         body=base64.b64encode(attempt.body).decode(),
@@ -95,7 +95,7 @@ def flight_send(broker: Broker, attempt: Attempt) -> str | None:
         return client.ask(Send(messages=(outgoing,)), Sent).results[0].error
 
 
-def flight_rows(broker: Broker, attempt: Attempt) -> str | None:
+def flight_rows(broker: BrokerProcess, attempt: Attempt) -> str | None:
     row = {
         **dict.fromkeys(SCHEDULE_SCHEMA.names),
         "topic": attempt.topic,
@@ -118,7 +118,7 @@ def _put(client: FlightClient, batch: pa.RecordBatch) -> str | None:
     return None
 
 
-def data_frame(broker: Broker, attempt: Attempt) -> str | None:
+def data_frame(broker: BrokerProcess, attempt: Attempt) -> str | None:
     """What a task of a bulk job does with its rows; `tests/spark` has the jobs."""
     batch = pa.RecordBatch.from_pydict(
         {
@@ -137,7 +137,7 @@ def data_frame(broker: Broker, attempt: Attempt) -> str | None:
         return fault or _put(client, result.rows)
 
 
-def python_client(broker: Broker, attempt: Attempt) -> str | None:
+def python_client(broker: BrokerProcess, attempt: Attempt) -> str | None:
     listener = broker.remoting_options.name_server
     assert listener is not None
     with Producer(f"127.0.0.1:{listener.port}") as producer:

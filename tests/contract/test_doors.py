@@ -10,7 +10,7 @@ from tests.contract.doors import DOORS, HOUR_MS, Attempt, Unsayable, flight_send
 from tests.unit.server.local import running, small_config
 
 from dueline.flight import FlightClient, protocol
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 from dueline.store import restore
 
 FAR_MS = 20 * 365 * 24 * HOUR_MS
@@ -18,13 +18,13 @@ ROOM = {"store.commit_segment_size": "16MiB", "store.delay_segment_size": "16MiB
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     folder = tmp_path_factory.mktemp("contract")
     with running(small_config(folder, **{"listen.grpc": "127.0.0.1:0"}, **ROOM)) as broker:
         yield broker
 
 
-def waiting(broker: Broker) -> list[tuple[str, int, bytes, dict[str, str]]]:
+def waiting(broker: BrokerProcess) -> list[tuple[str, int, bytes, dict[str, str]]]:
     """Topic, queue, body and properties of every delayed message, from its record."""
     until_ms = broker.clock.now_ms() + FAR_MS
     corner = broker.store.next_corner(until_ms=until_ms, row_count_max=100_000)
@@ -38,7 +38,7 @@ def waiting(broker: Broker) -> list[tuple[str, int, bytes, dict[str, str]]]:
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", CASES)
-def test_every_door_decides_alike(broker: Broker, door: str, name: str) -> None:
+def test_every_door_decides_alike(broker: BrokerProcess, door: str, name: str) -> None:
     case = CASES[name]
     topic = case.attempt.topic.replace("{door}", door.replace(" ", "-").replace(".", "-"))
     attempt = Attempt(
@@ -49,7 +49,7 @@ def test_every_door_decides_alike(broker: Broker, door: str, name: str) -> None:
         delay_ms=case.attempt.delay_ms,
     )
     before = waiting(broker)
-    topics = set(broker.messaging.topics.all().topic_config_table)
+    topics = set(broker.broker.topics.all().topic_config_table)
     ends = broker.store.stats()["commit_log"]["end"]
 
     try:
@@ -61,7 +61,7 @@ def test_every_door_decides_alike(broker: Broker, door: str, name: str) -> None:
         assert refusal
         assert waiting(broker) == before
         assert broker.store.stats()["commit_log"]["end"] == ends
-        assert set(broker.messaging.topics.all().topic_config_table) == topics
+        assert set(broker.broker.topics.all().topic_config_table) == topics
         return
     assert refusal is None
     (taken,) = [each for each in waiting(broker) if each not in before]
@@ -70,11 +70,11 @@ def test_every_door_decides_alike(broker: Broker, door: str, name: str) -> None:
         assert not attempt.properties.items() & taken[3].items()
     else:
         assert attempt.properties.items() <= taken[3].items()
-    assert broker.messaging.topics.get(topic) is not None
+    assert broker.broker.topics.get(topic) is not None
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_what_a_door_took_can_be_cancelled(broker: Broker, door: str) -> None:
+def test_what_a_door_took_can_be_cancelled(broker: BrokerProcess, door: str) -> None:
     topic = f"cancel-{door}".replace(" ", "-").replace(".", "-")
     before = waiting(broker)
     assert DOORS[door](broker, Attempt(topic=topic)) is None
@@ -88,14 +88,14 @@ def test_what_a_door_took_can_be_cancelled(broker: Broker, door: str) -> None:
     assert waiting(broker) == before
 
 
-def test_a_topic_that_is_made_survives_a_crash(broker: Broker) -> None:
+def test_a_topic_that_is_made_survives_a_crash(broker: BrokerProcess) -> None:
     assert flight_send(broker, Attempt(topic="durable")) is None
 
     saved = json.loads((broker.store.path / "config" / "topics.json").read_text())
     assert "durable" in saved["topicConfigTable"]
 
 
-def test_a_row_cannot_end_a_transaction(broker: Broker) -> None:
+def test_a_row_cannot_end_a_transaction(broker: BrokerProcess) -> None:
     """An outcome is a record of a topic of the broker's own, with a half message's offset."""
     outcome = Attempt(topic="RMQ_SYS_TRANS_OP_HALF_TOPIC", body=b"0", delay_ms=0)
 

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from tests.crash.observing import FAR_MS, parse
 
-from dueline.consumer_offsets import ConsumerOffsets
-from dueline.engine import Done, Engine
+from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.engine import Done, Engine
+from dueline.broker.metered import MeteredStore
+from dueline.broker.names import UNDECIDED_TOPIC
+from dueline.broker.pop import Holding, Pop
+from dueline.broker.transactions import TransactionOptions, Transactions
 from dueline.message import Message
-from dueline.messaging.names import UNDECIDED_TOPIC
-from dueline.messaging.pop import Holding, Pop
-from dueline.messaging.transactions import TransactionOptions, Transactions
-from dueline.metered import MeteredStore
 from dueline.store import Files, StoreOptions
 from dueline.testing import ManualClock
 

@@ -24,7 +24,7 @@ from tests.crash.ledger import Ledger
 from tests.crash.pages import PagedFiles, Snapshot
 from tests.crash.script import STEPS, Driver
 
-from dueline.messaging import pop_log
+from dueline.broker import pop_log
 from dueline.store import Files
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))

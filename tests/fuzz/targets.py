@@ -13,6 +13,10 @@ from dataclasses import dataclass
 
 from tests.fuzz import seeds
 
+from dueline.broker.filters import filter_of
+from dueline.broker.pop_receipt import Receipt
+from dueline.broker.recall_handle import RecallHandle
+from dueline.broker.sql92 import compile_condition
 from dueline.client.values import received
 from dueline.errors import (
     BrokerError,
@@ -23,10 +27,6 @@ from dueline.errors import (
     RemoteProtocolError,
 )
 from dueline.message import decode_properties, encode_properties, parse_message_id
-from dueline.messaging.filters import filter_of
-from dueline.messaging.pop_receipt import Receipt
-from dueline.messaging.recall_handle import RecallHandle
-from dueline.messaging.sql92 import compile_condition
 from dueline.schedule import DelayLevels, due_of
 from dueline.store import record
 from dueline.wire import Command, Frame, FrameDecoder, Serialization

@@ -18,13 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dueline.broker import Broker, BrokerOptions
+from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.engine import Engine
+from dueline.broker.metered import MeteredStore
+from dueline.broker.pop import Pop
+from dueline.broker.transactions import TransactionOptions
 from dueline.clock import Clock
-from dueline.consumer_offsets import ConsumerOffsets
-from dueline.engine import Engine
-from dueline.messaging import Messaging, MessagingOptions
-from dueline.messaging.pop import Pop
-from dueline.messaging.transactions import TransactionOptions
-from dueline.metered import MeteredStore
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.grpc.server import GrpcServer
 from dueline.server.receipts import ReceiptWriter
@@ -55,10 +55,10 @@ class TestBroker:
         )
         self.engine = Engine(self.store, submit=self.writer.submit)
         offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
-        self.messaging = Messaging(
+        self.broker = Broker(
             self.engine,
             offsets,
-            options=MessagingOptions(transactions=transactions or TransactionOptions()),
+            options=BrokerOptions(transactions=transactions or TransactionOptions()),
         )
         self.pop = Pop(
             folder / "receipts" / "receipts.log",
@@ -71,7 +71,7 @@ class TestBroker:
         self.ticker = GateTicker(self.store, self.store.clock, on_failure=self.failures.append)
         self.store.on_gate = self.ticker.wake
         self.server = GrpcServer(
-            self.messaging,
+            self.broker,
             self.pop,
             options,
             folder=folder / "tls",

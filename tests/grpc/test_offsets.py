@@ -18,7 +18,7 @@ BEGINNING, END, TIMESTAMP = 0, 1, 2
 @pytest.fixture
 def single(broker: TestBroker, topic: str) -> str:
     """A topic with one queue, so that a test knows the offsets."""
-    broker.messaging.topics.ensure(topic, queue_count=1)
+    broker.broker.topics.ensure(topic, queue_count=1)
     return topic
 
 

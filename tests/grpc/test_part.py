@@ -12,7 +12,7 @@ from tests.ports import free_ports
 
 from dueline.config import load
 from dueline.errors import InvalidRequest, Unavailable
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 OK = 20000
 PORTS_OFF = {
@@ -24,9 +24,9 @@ PORTS_OFF = {
 }
 
 
-def broker_in(folder: Path, **settings: str) -> Broker:
+def broker_in(folder: Path, **settings: str) -> BrokerProcess:
     flags = {"data": str(folder), **PORTS_OFF, **settings}
-    return Broker(load(environ={}, flags=flags).config)
+    return BrokerProcess(load(environ={}, flags=flags).config)
 
 
 def test_broker_serves_5x_clients_and_remembers_their_receipts(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_port_can_be_off(tmp_path: Path) -> None:
 
 def test_what_only_the_port_needs_is_loaded_with_it() -> None:
     program = (
-        "import sys, dueline.server.broker\n"
+        "import sys, dueline.server.process\n"
         "before = {'grpc', 'cryptography'} & set(sys.modules)\n"
         "import dueline.server.grpc.server\n"
         "print(sorted(before), sorted({'grpc', 'cryptography'} & set(sys.modules)))"

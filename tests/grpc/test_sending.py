@@ -188,7 +188,7 @@ def test_topic_with_a_type_takes_no_other(broker: TestBroker, caller: Caller, to
         write_queue_nums=1,
         attributes={"message.type": "DELAY"},
     )
-    broker.messaging.topics.put(config)
+    broker.broker.topics.put(config)
 
     assert caller.send(topic, {}).status.code == 40014
     (queue,) = caller.call("QueryRoute", topic={"name": topic}).message_queues

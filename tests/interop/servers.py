@@ -15,10 +15,10 @@ from typing import Final
 from tests.interop.apache import LEVELS, Apache
 from tests.interop.remoting import Connection
 from tests.interop.waiting import wait_until
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
-from dueline.messaging import MessagingOptions
-from dueline.messaging.transactions import TransactionOptions
+from dueline.broker import BrokerOptions
+from dueline.broker.transactions import TransactionOptions
 from dueline.wire import RequestCode, ResponseCode
 from dueline.wire.admin_headers import CreateTopicRequest
 from dueline.wire.bodies import RouteData
@@ -95,10 +95,10 @@ def _apache(release: str, folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def _dueline(folder: Path) -> Iterator[Server]:
-    options = MessagingOptions(
+    options = BrokerOptions(
         transactions=TransactionOptions(first_ask_ms=1_000, ask_interval_ms=2_000)
     )
-    with Broker(folder, messaging=options) as broker:
+    with RunningBroker(folder, rules=options) as broker:
         yield Server(name="dueline", name_server=broker.name_server, levels=LEVELS, is_5x=True)
 
 

@@ -16,7 +16,7 @@ from tests.interop.apache import Apache
 from tests.interop.clients import Client
 from tests.interop.remoting import Connection
 from tests.interop.waiting import wait_until
-from tests.remoting.serving import SMALL, Broker
+from tests.remoting.serving import SMALL, RunningBroker
 
 from dueline.client import Producer
 from dueline.message import decode_properties
@@ -35,7 +35,7 @@ SETTINGS = {
 Place = tuple[int, int]
 
 
-def places(broker: Broker, count: int) -> dict[str, Place]:
+def places(broker: RunningBroker, count: int) -> dict[str, Place]:
     """Queue and offset of every message that consumers see, once there are so many."""
 
     def read() -> dict[str, Place] | None:
@@ -56,7 +56,7 @@ def written(
 ) -> tuple[Path, dict[str, str], dict[str, Place]]:
     """The folder of a closed Dueline; bodies by unique id, as they were sent; and places."""
     folder = tmp_path_factory.mktemp("dueline")
-    with Broker(folder / "data") as broker:
+    with RunningBroker(folder / "data") as broker:
         broker.store.begin_queues({(TOPIC, queue_id): FIRST for queue_id in QUEUES})
         client = Client(kind="java49", name_server=broker.name_server, folder=folder)
         sent = client.send(topic=TOPIC, count=16, level="0,2,0,1", tag="t", body_size=5_000)

@@ -16,12 +16,12 @@ import pytest
 from tests.interop.apache import LEVELS, Apache
 from tests.interop.clients import Client
 from tests.interop.processes import Event, Process
-from tests.remoting.serving import SMALL, Broker
+from tests.remoting.serving import SMALL, RunningBroker
 
+from dueline.broker import BrokerOptions
+from dueline.broker.transactions import TransactionOptions
 from dueline.client import Producer
 from dueline.clock import system_time_ms
-from dueline.messaging import MessagingOptions
-from dueline.messaging.transactions import TransactionOptions
 
 DELAYS_MS = [int(text[:-1]) * {"s": 1_000, "h": 3_600_000}[text[-1]] for text in LEVELS.split()]
 TOPIC = "moved"
@@ -91,7 +91,7 @@ def test_stopped_broker_is_taken_over(tmp_path: Path) -> None:
     assert summary["pending_by_topic"][TOPIC] >= 4
     assert summary["due_last_ms"] > system_time_ms() + 7_000_000
     assert not summary["missed"]
-    with Broker(tmp_path / "data") as broker:
+    with RunningBroker(tmp_path / "data") as broker:
         client = Client(kind="java49", name_server=broker.name_server, folder=tmp_path)
         with Producer(broker.name_server) as producer:
             new = producer.send(TOPIC, b"new", queue_id=1)
@@ -128,7 +128,7 @@ def test_killed_broker_is_taken_over(tmp_path: Path) -> None:
     read_count = summary["left"].get("read", 0)
     assert summary["pending"] + summary["ordinary"] + read_count == 8, summary
     assert summary["left"]["delivered"] >= 4
-    with Broker(tmp_path / "data") as broker:
+    with RunningBroker(tmp_path / "data") as broker:
         client = Client(kind="java49", name_server=broker.name_server, folder=tmp_path)
         with client.start("consume", topic=TOPIC, group=GROUP) as consumer:
             # The group's offsets were noted every five seconds: it may see some again, once.
@@ -165,7 +165,7 @@ def test_timer_and_transactions_of_a_5x_broker_are_taken_over(tmp_path: Path) ->
     assert summary["left"]["recalled"] == 1
     assert summary["half"] == 1
     eager = TransactionOptions(first_ask_ms=1_000, ask_interval_ms=2_000)
-    with Broker(tmp_path / "data", messaging=MessagingOptions(transactions=eager)) as broker:
+    with RunningBroker(tmp_path / "data", rules=BrokerOptions(transactions=eager)) as broker:
         client = Client(kind="java5", name_server=broker.name_server, folder=tmp_path)
         with (
             client.start("consume", topic=TOPIC, group=GROUP) as consumer,

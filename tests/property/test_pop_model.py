@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.messaging.pop_world import World
+from tests.unit.broker.pop_world import World
 
-from dueline.messaging.pop import Holding
+from dueline.broker.pop import Holding
 
 
 class Model:

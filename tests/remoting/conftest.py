@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 from tests.remoting.peer import Peer
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
-from dueline.messaging import MessagingOptions
-from dueline.messaging.transactions import TransactionOptions
+from dueline.broker import BrokerOptions
+from dueline.broker.transactions import TransactionOptions
 
 # Asked for after a moment instead of after seconds.
-EAGER = MessagingOptions(transactions=TransactionOptions(first_ask_ms=100, ask_interval_ms=500))
+EAGER = BrokerOptions(transactions=TransactionOptions(first_ask_ms=100, ask_interval_ms=500))
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path, messaging=EAGER) as running:
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    with RunningBroker(tmp_path, rules=EAGER) as running:
         yield running
 
 
 @pytest.fixture
-def peer(broker: Broker) -> Iterator[Peer]:
+def peer(broker: RunningBroker) -> Iterator[Peer]:
     with Peer(broker.address) as connected:
         yield connected

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from dueline.broker import Broker, BrokerOptions
+from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.engine import Engine
+from dueline.broker.metered import MeteredStore
+from dueline.broker.pop import Pop
 from dueline.clock import Clock
-from dueline.consumer_offsets import ConsumerOffsets
-from dueline.engine import Engine
-from dueline.messaging import Messaging, MessagingOptions
-from dueline.messaging.pop import Pop
-from dueline.metered import MeteredStore
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
@@ -39,7 +39,7 @@ SMALL: Final = StoreOptions(
 )
 
 
-class Broker:
+class RunningBroker:
     """A running broker with its ports."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Broker:
         folder: Path,
         *,
         options: StoreOptions = SMALL,
-        messaging: MessagingOptions | None = None,
+        rules: BrokerOptions | None = None,
         limits: Limits | None = None,
         queue_count_max: int = 20_000,
     ) -> None:
@@ -68,7 +68,7 @@ class Broker:
         self.engine = Engine(self.store, submit=self._writer.submit)
         self._ticker = GateTicker(self.store, self.clock, on_failure=self.failures.append)
         self.store.on_gate = self._ticker.wake
-        self.messaging = Messaging(self.engine, self.offsets, options=messaging)
+        self.broker = Broker(self.engine, self.offsets, options=rules)
         self.pop = Pop(
             folder / "receipts" / "receipts.log",
             files=Files(),
@@ -78,7 +78,7 @@ class Broker:
         )
         self._receipts = ReceiptWriter(self.pop, on_failure=self.failures.append)
         self.service = RemotingService(
-            self.messaging,
+            self.broker,
             RemotingOptions(
                 name_server=self._names,
                 broker=self._listener,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.ports import free_ports
 from tests.remoting.peer import Peer, bodies_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 from tests.unit.server.local import running, small_config
 
 from dueline.wire import Command, RequestCode
@@ -48,7 +48,7 @@ def test_taken_vip_port_is_done_without(tmp_path: Path) -> None:
         assert broker.remoting_options.vip is None
 
 
-def test_signed_requests_are_served_like_others(broker: Broker) -> None:
+def test_signed_requests_are_served_like_others(broker: RunningBroker) -> None:
     with SigningPeer(broker.address) as peer, SigningPeer(broker.name_server) as names:
         assert peer.send_message("orders", b"signed", TIMER_DELAY_MS="1").code == 0
         found: Command = peer.pull("orders", suspend_ms=30_000)

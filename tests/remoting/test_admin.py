@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.wire import Command, RequestCode, fastjson
 from dueline.wire.admin_bodies import ConsumeStats, QueueOffsets, TopicStats
@@ -99,7 +99,7 @@ def test_progress_of_all_groups(peer: Peer) -> None:
     assert found["totalDiff"] == 2
 
 
-def test_groups_are_configured_listed_and_deleted(broker: Broker, peer: Peer) -> None:
+def test_groups_are_configured_listed_and_deleted(broker: RunningBroker, peer: Peer) -> None:
     group = {"groupName": "g", "retryMaxTimes": 3, "consumeEnable": False}
     peer.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, {}, json.dumps(group).encode())
     peer.send_message("orders")
@@ -130,7 +130,7 @@ def test_connections_of_groups(peer: Peer) -> None:
     assert who == {"groupList": ["g"]}
 
 
-def test_reset_moves_the_group_and_tells_its_clients(broker: Broker, peer: Peer) -> None:
+def test_reset_moves_the_group_and_tells_its_clients(broker: RunningBroker, peer: Peer) -> None:
     create(peer, "orders")
     for _ in range(3):
         peer.send_message("orders")
@@ -150,7 +150,7 @@ def test_reset_moves_the_group_and_tells_its_clients(broker: Broker, peer: Peer)
 
 
 def test_runtime_information_has_rocketmqs_names_and_level_offsets(
-    broker: Broker, peer: Peer
+    broker: RunningBroker, peer: Peer
 ) -> None:
     for _ in range(2):
         peer.send_message("orders", DELAY="18")
@@ -175,7 +175,7 @@ def test_configuration_is_shown(peer: Peer) -> None:
     assert "flushDiskType=SYNC_FLUSH\n" in text
 
 
-def test_questions_are_passed_on_to_the_client(broker: Broker, peer: Peer) -> None:
+def test_questions_are_passed_on_to_the_client(broker: RunningBroker, peer: Peer) -> None:
     with Peer(broker.address) as client:
         client.heartbeat("c1", group="g")
         assert client.wait_request().code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
@@ -191,7 +191,7 @@ def test_questions_are_passed_on_to_the_client(broker: Broker, peer: Peer) -> No
         assert unknown.code == 206
 
 
-def test_reply_goes_to_the_client_that_waits(broker: Broker, peer: Peer) -> None:
+def test_reply_goes_to_the_client_that_waits(broker: RunningBroker, peer: Peer) -> None:
     with Peer(broker.address) as producer:
         producer.heartbeat("p1", producer="p")
         ext = {
@@ -229,7 +229,7 @@ def test_consume_queue_is_shown(peer: Peer) -> None:
     assert (found["minQueueIndex"], found["maxQueueIndex"]) == (0, 1)
 
 
-def test_stopping_broker_lets_waiting_pulls_go(broker: Broker, peer: Peer) -> None:
+def test_stopping_broker_lets_waiting_pulls_go(broker: RunningBroker, peer: Peer) -> None:
     peer.send_message("orders")
     opaque = peer.send(RequestCode.PULL_MESSAGE, peer.pull_ext("orders", 1, suspend_ms=60_000))
     wait_until(lambda: broker.engine.figures().waiting_reader_count, what="the pull to wait")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.client import Consumer, Outgoing, Producer
 from dueline.client.values import Received
@@ -32,8 +32,8 @@ GARBAGE = (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00" + bytes(60), bytes
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path, limits=Limits(half_frame_s_max=2.0)) as running:
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    with RunningBroker(tmp_path, limits=Limits(half_frame_s_max=2.0)) as running:
         yield running
 
 
@@ -73,7 +73,7 @@ def is_closed(one: socket.socket) -> bool:
     return True
 
 
-def test_crowd_of_strangers_disturbs_nobody(broker: Broker) -> None:
+def test_crowd_of_strangers_disturbs_nobody(broker: RunningBroker) -> None:
     count = room_for_the_crowd()
     generator = random.Random(7)
     handled: dict[bytes, int] = {}

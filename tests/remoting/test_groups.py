@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.interop.remoting import Connection
 from tests.remoting.peer import Peer
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.wire import Command, RequestCode
 
 
 @pytest.fixture
-def other(broker: Broker) -> Iterator[Peer]:
+def other(broker: RunningBroker) -> Iterator[Peer]:
     with Peer(broker.address) as connected:
         yield connected
 
@@ -25,7 +25,9 @@ def members(peer: Peer, group: str = "g") -> list[str] | None:
     return list(json.loads(answer.body)["consumerIdList"]) if answer.code == 0 else None
 
 
-def test_heartbeat_makes_the_group_its_retry_topic_and_a_member(broker: Broker, peer: Peer) -> None:
+def test_heartbeat_makes_the_group_its_retry_topic_and_a_member(
+    broker: RunningBroker, peer: Peer
+) -> None:
     assert members(peer) is None
 
     answer = peer.heartbeat("c1", group="g", subscriptions={"orders": "*"})
@@ -91,13 +93,13 @@ def test_new_group_on_a_young_queue_starts_at_its_beginning(peer: Peer) -> None:
 
 
 def test_committed_offset_is_remembered_over_a_restart(tmp_path: Path) -> None:
-    with Broker(tmp_path) as broker, Peer(broker.address) as peer:
+    with RunningBroker(tmp_path) as broker, Peer(broker.address) as peer:
         peer.send_message("orders")
         ext = {"consumerGroup": "g", "topic": "orders", "queueId": "0", "commitOffset": "1"}
         peer.send(RequestCode.UPDATE_CONSUMER_OFFSET, ext, flag=2)
         assert offset_of(peer).ext["offset"] == "1"
 
-    with Broker(tmp_path) as broker, Peer(broker.address) as peer:
+    with RunningBroker(tmp_path) as broker, Peer(broker.address) as peer:
         assert offset_of(peer).ext["offset"] == "1"
 
 
@@ -111,7 +113,7 @@ def test_commit_is_checked(peer: Peer, change: dict[str, str], code: int) -> Non
     assert peer.call(RequestCode.UPDATE_CONSUMER_OFFSET, ext | change).code == code
 
 
-def test_ends_of_a_queue_and_times(broker: Broker, peer: Peer) -> None:
+def test_ends_of_a_queue_and_times(broker: RunningBroker, peer: Peer) -> None:
     queue = {"topic": "orders", "queueId": "0"}
     for _ in range(3):
         peer.send_message("orders")

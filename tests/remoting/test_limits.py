@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.server.remoting.limits import Limits
 from dueline.wire import Command, RequestCode
@@ -29,8 +29,8 @@ TIGHT = Limits(
 
 
 @pytest.fixture
-def tight(tmp_path: Path) -> Iterator[Broker]:
-    with Broker(tmp_path, limits=TIGHT) as running:
+def tight(tmp_path: Path) -> Iterator[RunningBroker]:
+    with RunningBroker(tmp_path, limits=TIGHT) as running:
         yield running
 
 
@@ -67,7 +67,7 @@ def is_closed(one: socket.socket) -> bool:
     ],
     ids=["http", "tls", "huge", "zero", "bad json", "serialization", "header length"],
 )
-def test_garbage_is_closed(broker: Broker, data: bytes) -> None:
+def test_garbage_is_closed(broker: RunningBroker, data: bytes) -> None:
     for address in (broker.address, broker.name_server):
         with dialled(address) as one:
             one.sendall(data)
@@ -75,14 +75,14 @@ def test_garbage_is_closed(broker: Broker, data: bytes) -> None:
             assert told == b"" or data.startswith(b"GET"), "only HTTP has words for it"
 
 
-def test_half_a_frame_and_silence_is_closed(tight: Broker) -> None:
+def test_half_a_frame_and_silence_is_closed(tight: RunningBroker) -> None:
     with dialled(tight.address) as one:
         one.sendall(Command(code=RequestCode.HEART_BEAT, opaque=1).encode()[:-3])
 
         assert is_closed(one)
 
 
-def test_idle_connection_is_closed_and_a_busy_one_is_not(tight: Broker) -> None:
+def test_idle_connection_is_closed_and_a_busy_one_is_not(tight: RunningBroker) -> None:
     with dialled(tight.address) as idle, Peer(tight.address) as busy:
         busy.send_message("orders")
         idle.setblocking(False)
@@ -97,7 +97,7 @@ def test_idle_connection_is_closed_and_a_busy_one_is_not(tight: Broker) -> None:
         wait_until(idle_is_closed, what="the idle connection to be closed")
 
 
-def test_connections_over_the_limit_are_closed_at_once(tight: Broker) -> None:
+def test_connections_over_the_limit_are_closed_at_once(tight: RunningBroker) -> None:
     with ExitStack() as stack:
         held = [stack.enter_context(dialled(tight.address)) for _ in range(20)]
         wait_until(
@@ -119,7 +119,7 @@ def test_connections_over_the_limit_are_closed_at_once(tight: Broker) -> None:
         wait_until(can_enter, what="a place to become free")
 
 
-def test_too_many_unanswered_requests_get_busy(tight: Broker) -> None:
+def test_too_many_unanswered_requests_get_busy(tight: RunningBroker) -> None:
     with Peer(tight.address) as peer, Peer(tight.address) as other:
         peer.send_message("orders")
         ext = peer.pull_ext("orders", 1, suspend_ms=30_000)
@@ -132,7 +132,7 @@ def test_too_many_unanswered_requests_get_busy(tight: Broker) -> None:
         assert [bodies_of(peer.wait_answer(opaque)) for opaque in waiting] == [[b"more"]] * 3
 
 
-def test_unfinished_frames_of_all_together_are_bounded(tight: Broker) -> None:
+def test_unfinished_frames_of_all_together_are_bounded(tight: RunningBroker) -> None:
     large = bytes.fromhex("00400000") + bytes.fromhex("00000010")
     with ExitStack() as stack:
         many = [stack.enter_context(dialled(tight.address)) for _ in range(8)]
@@ -153,7 +153,7 @@ def test_unfinished_frames_of_all_together_are_bounded(tight: Broker) -> None:
             assert peer.send_message("orders").code == 0
 
 
-def test_peer_that_does_not_read_is_closed_and_others_go_on(tight: Broker) -> None:
+def test_peer_that_does_not_read_is_closed_and_others_go_on(tight: RunningBroker) -> None:
     with Peer(tight.address) as sender:
         for _ in range(4):
             sender.send_message("orders", bytes(200_000))
@@ -177,7 +177,7 @@ def test_peer_that_does_not_read_is_closed_and_others_go_on(tight: Broker) -> No
 
 
 def test_full_writer_is_busy_and_not_an_error(tmp_path: Path) -> None:
-    with Broker(tmp_path, queue_count_max=1) as broker, Peer(broker.address) as peer:
+    with RunningBroker(tmp_path, queue_count_max=1) as broker, Peer(broker.address) as peer:
         ext = {"a": "p", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "5", "h": "0"}
         peer.send_message("t")
         opaques = [peer.send(RequestCode.SEND_MESSAGE_V2, ext, b"x") for _ in range(300)]
@@ -190,7 +190,9 @@ def test_full_writer_is_busy_and_not_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_bytes_and_random_requests_leave_the_broker_well(broker: Broker, seed: int) -> None:
+def test_random_bytes_and_random_requests_leave_the_broker_well(
+    broker: RunningBroker, seed: int
+) -> None:
     generator = random.Random(seed)
     with ExitStack() as stack:
         for _ in range(20):
@@ -212,7 +214,7 @@ def test_random_bytes_and_random_requests_leave_the_broker_well(broker: Broker, 
 def test_waiting_pulls_are_shared_out_when_they_are_many(tmp_path: Path) -> None:
     limits = Limits(waiting_count_max=6)
     with (
-        Broker(tmp_path, limits=limits) as broker,
+        RunningBroker(tmp_path, limits=limits) as broker,
         Peer(broker.address) as greedy,
         Peer(broker.address) as modest,
     ):
@@ -236,7 +238,7 @@ def test_waiting_pulls_are_shared_out_when_they_are_many(tmp_path: Path) -> None
 
 def test_waiting_pops_are_shared_out_with_the_pulls(tmp_path: Path) -> None:
     with (
-        Broker(tmp_path, limits=Limits(waiting_count_max=3)) as broker,
+        RunningBroker(tmp_path, limits=Limits(waiting_count_max=3)) as broker,
         Peer(broker.address) as greedy,
         Peer(broker.address) as modest,
     ):

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.remoting.peer import Peer, bodies_of, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 from tests.unit.wire.test_fastjson import REFUSED_REQUESTS
 
 from dueline.wire import RequestCode
@@ -36,12 +36,12 @@ def test_body_that_would_take_long_is_refused(peer: Peer, code: RequestCode, nam
     assert "body: expected" in (answer.remark or "")
 
 
-def test_large_heartbeat_of_a_real_client_is_taken(broker: Broker, peer: Peer) -> None:
+def test_large_heartbeat_of_a_real_client_is_taken(broker: RunningBroker, peer: Peer) -> None:
     topics = {f"topic-with-a-long-name-{number:04}": "*" for number in range(700)}
 
     assert peer.heartbeat("c", group="g", subscriptions=topics).code == 0
 
-    group = broker.messaging.groups.get("g")
+    group = broker.broker.groups.get("g")
     assert group is not None
     assert len(group.subscriptions) == 700
 

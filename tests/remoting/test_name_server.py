@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from tests.interop.remoting import Connection
 from tests.remoting.peer import Peer
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
-from dueline.messaging import MessagingOptions
-from dueline.messaging.topics import TopicOptions
+from dueline.broker import BrokerOptions
+from dueline.broker.topics import TopicOptions
 from dueline.wire import Command, RequestCode
 
 
 @pytest.fixture
-def names(broker: Broker) -> Iterator[Connection]:
+def names(broker: RunningBroker) -> Iterator[Connection]:
     with Connection(broker.name_server) as connected:
         yield connected
 
@@ -26,7 +26,7 @@ def route(names: Connection, topic: str) -> Command:
     return names.call(RequestCode.GET_ROUTE_INFO_BY_TOPIC, {"topic": topic})
 
 
-def test_route_has_the_bytes_that_go_cuts_by_hand(broker: Broker, names: Connection) -> None:
+def test_route_has_the_bytes_that_go_cuts_by_hand(broker: RunningBroker, names: Connection) -> None:
     assert route(names, "orders").code == 17
 
     with Peer(broker.address) as peer:
@@ -52,9 +52,9 @@ def test_default_topic_says_that_sends_create_topics(names: Connection) -> None:
 
 
 def test_operator_can_forbid_it(tmp_path: Path) -> None:
-    options = MessagingOptions(topics=TopicOptions(auto_create=False))
+    options = BrokerOptions(topics=TopicOptions(auto_create=False))
     with (
-        Broker(tmp_path, messaging=options) as broker,
+        RunningBroker(tmp_path, rules=options) as broker,
         Connection(broker.name_server) as names,
         Peer(broker.address) as peer,
     ):
@@ -62,7 +62,7 @@ def test_operator_can_forbid_it(tmp_path: Path) -> None:
         assert peer.send_message("orders").code == 17
 
 
-def test_cluster_and_topic_lists(broker: Broker, names: Connection) -> None:
+def test_cluster_and_topic_lists(broker: RunningBroker, names: Connection) -> None:
     with Peer(broker.address) as peer:
         peer.send_message("orders")
 
@@ -92,7 +92,9 @@ def test_values_by_namespace(names: Connection) -> None:
     assert names.call(RequestCode.GET_KEY_VALUE_CONFIG, key).code == 22
 
 
-def test_permission_to_write_can_be_taken_and_given(broker: Broker, names: Connection) -> None:
+def test_permission_to_write_can_be_taken_and_given(
+    broker: RunningBroker, names: Connection
+) -> None:
     with Peer(broker.address) as peer:
         peer.send_message("orders")
         name = {"brokerName": "dueline"}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.clock import system_time_ms
 from dueline.store import Record
@@ -60,7 +60,7 @@ def test_popped_messages_are_hidden_until_their_time_is_over(peer: Peer) -> None
     assert words[5] == "dueline"
 
 
-def test_acknowledged_message_does_not_come_again(broker: Broker, peer: Peer) -> None:
+def test_acknowledged_message_does_not_come_again(broker: RunningBroker, peer: Peer) -> None:
     peer.send_message("orders", b"done")
     (record,) = records_of(pop(peer, invisible_ms=200))
 
@@ -82,7 +82,7 @@ def ack_batch(peer: Peer, *entries: dict[str, object]) -> int:
     return peer.call(RequestCode.BATCH_ACK_MESSAGE, {}, body).code
 
 
-def test_batch_of_acknowledgements(broker: Broker, peer: Peer) -> None:
+def test_batch_of_acknowledgements(broker: RunningBroker, peer: Peer) -> None:
     for number in range(4):
         peer.send_message("orders", b"%d" % number)
     records = records_of(pop(peer, invisible_ms=500))
@@ -184,7 +184,9 @@ def assignment(peer: Peer, client_id: str, topic: str = "orders") -> list[tuple[
     return [(each["mode"], each["messageQueue"]["queueId"]) for each in found]
 
 
-def test_queues_are_divided_among_the_clients_or_popped_by_all(broker: Broker, peer: Peer) -> None:
+def test_queues_are_divided_among_the_clients_or_popped_by_all(
+    broker: RunningBroker, peer: Peer
+) -> None:
     peer.send_message("orders")
     with Peer(broker.address) as other:
         peer.heartbeat("c1", group="g", subscriptions={"orders": "*"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 from tests.remoting.test_pop import pop
 
 from dueline.store import Record
@@ -49,7 +49,7 @@ def acknowledge(peer: Peer, answer: Command, record: Record) -> int:
 
 @pytest.mark.parametrize("left_bytes", [0, 1, 40, 75, 76, 100, 103, 104, 200])
 def test_message_without_room_for_its_receipt_is_received_with_its_neighbours(
-    broker: Broker, peer: Peer, left_bytes: int
+    broker: RunningBroker, peer: Peer, left_bytes: int
 ) -> None:
     peer.send_message("orders", b"before")
     assert peer.send_message("orders", b"full", names=filled("a", left_bytes=left_bytes)).code == 0
@@ -65,7 +65,7 @@ def test_message_without_room_for_its_receipt_is_received_with_its_neighbours(
 
 
 def test_messages_without_room_and_different_receipts_come_one_answer_after_the_other(
-    broker: Broker, peer: Peer
+    broker: RunningBroker, peer: Peer
 ) -> None:
     peer.send_message("orders", b"first", names=filled("a"))
     first = pop(peer, invisible_ms=1)
@@ -108,7 +108,7 @@ def test_large_messages_come_in_as_many_answers_as_they_need(peer: Peer) -> None
 
 
 def test_dead_letter_without_room_for_its_origin_is_written_all_the_same(
-    broker: Broker, peer: Peer
+    broker: RunningBroker, peer: Peer
 ) -> None:
     config = b'{"groupName":"g","retryMaxTimes":0}'
     assert peer.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, {}, config).code == 0
@@ -124,7 +124,7 @@ def test_dead_letter_without_room_for_its_origin_is_written_all_the_same(
 
 
 def test_message_whose_attempts_are_at_their_bound_goes_to_the_dead_letters(
-    broker: Broker, peer: Peer
+    broker: RunningBroker, peer: Peer
 ) -> None:
     peer.send_message("orders", b"old", attempts=2**31 - 1)
     peer.send_message("orders", b"new")
@@ -140,7 +140,7 @@ def test_message_whose_attempts_are_at_their_bound_goes_to_the_dead_letters(
 
 
 def test_refused_message_without_room_to_come_again_is_a_dead_letter(
-    broker: Broker, peer: Peer
+    broker: RunningBroker, peer: Peer
 ) -> None:
     """A refused send-back would keep its consumer busy with the message for ever."""
     peer.heartbeat("c1", group="g", subscriptions={"orders": "*"})
@@ -172,7 +172,9 @@ def test_refused_message_without_room_to_come_again_is_a_dead_letter(
     assert b"7" in bodies_of(peer.pull("%RETRY%g", group="reader"))
 
 
-def test_messages_taken_for_a_peer_that_has_gone_are_given_back(broker: Broker, peer: Peer) -> None:
+def test_messages_taken_for_a_peer_that_has_gone_are_given_back(
+    broker: RunningBroker, peer: Peer
+) -> None:
     peer.send_message("orders", b"one")
     ext = {
         "consumerGroup": "g",

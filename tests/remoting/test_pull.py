@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.clock import system_time_ms
 from dueline.wire import RequestCode
 
 
 @pytest.fixture
-def sender(broker: Broker) -> Iterator[Peer]:
+def sender(broker: RunningBroker) -> Iterator[Peer]:
     with Peer(broker.address) as connected:
         yield connected
 
@@ -41,7 +41,7 @@ def test_pull_of_what_does_not_exist(peer: Peer, topic: str, queue_id: int, code
     assert peer.pull(topic, queue_id=queue_id).code == code
 
 
-def test_waiting_pull_is_woken_by_a_send(broker: Broker, peer: Peer, sender: Peer) -> None:
+def test_waiting_pull_is_woken_by_a_send(broker: RunningBroker, peer: Peer, sender: Peer) -> None:
     sender.send_message("orders", b"first")
     opaque = peer.send(RequestCode.PULL_MESSAGE, peer.pull_ext("orders", 1, suspend_ms=30_000))
     wait_until(lambda: broker.engine.figures().waiting_reader_count, what="the pull to wait")
@@ -81,7 +81,9 @@ def test_others_are_answered_while_a_pull_waits(peer: Peer) -> None:
     assert bodies_of(peer.wait_answer(waiting)) == [b"same connection"]
 
 
-def test_unwanted_tags_do_not_end_the_waiting(broker: Broker, peer: Peer, sender: Peer) -> None:
+def test_unwanted_tags_do_not_end_the_waiting(
+    broker: RunningBroker, peer: Peer, sender: Peer
+) -> None:
     sender.send_message("orders", b"red", TAGS="red")
     opaque = peer.send(
         RequestCode.PULL_MESSAGE,
@@ -132,7 +134,7 @@ def test_groups_subscription_is_used_when_the_pull_has_none(peer: Peer) -> None:
     assert peer.call(RequestCode.PULL_MESSAGE, newer).code == 25
 
 
-def test_pull_commits_the_offset_it_carries(broker: Broker, peer: Peer) -> None:
+def test_pull_commits_the_offset_it_carries(broker: RunningBroker, peer: Peer) -> None:
     peer.send_message("orders")
 
     peer.pull("orders", 1, commit=1)
@@ -147,7 +149,9 @@ def test_pull_is_bounded_by_size_but_gives_one(peer: Peer) -> None:
     assert len(records_of(peer.pull("orders"))) == 1
 
 
-def test_waiting_pull_of_a_peer_that_has_gone_is_forgotten(broker: Broker, sender: Peer) -> None:
+def test_waiting_pull_of_a_peer_that_has_gone_is_forgotten(
+    broker: RunningBroker, sender: Peer
+) -> None:
     sender.send_message("orders")
     gone = Peer(broker.address)
     gone.send(RequestCode.PULL_MESSAGE, gone.pull_ext("orders", 1, suspend_ms=30_000))

@@ -7,7 +7,7 @@ import base64
 import pytest
 from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.clock import system_time_ms
 from dueline.store import Record
@@ -74,7 +74,7 @@ def recall(peer: Peer, handle: str, topic: str = "orders") -> Command:
     return peer.call(RequestCode.RECALL_MESSAGE, ext)
 
 
-def test_recalled_message_is_never_delivered(broker: Broker, peer: Peer) -> None:
+def test_recalled_message_is_never_delivered(broker: RunningBroker, peer: Peer) -> None:
     sent = peer.send_message("orders", b"no", TIMER_DELAY_MS="900", UNIQ_KEY="u1")
     peer.send_message("orders", b"yes", TIMER_DELAY_MS="1000", UNIQ_KEY="u2")
 
@@ -103,7 +103,7 @@ def test_recall_has_a_definite_answer(peer: Peer) -> None:
     assert "no such message" in (unknown.remark or "")
 
 
-def test_recall_reaches_one_message_of_one_topic(broker: Broker, peer: Peer) -> None:
+def test_recall_reaches_one_message_of_one_topic(broker: RunningBroker, peer: Peer) -> None:
     peer.send_message("mytopic", TIMER_DELAY_MS="600000", UNIQ_KEY="mine")
     peer.send_message("salaries", TIMER_DELAY_MS="600000", UNIQ_KEY="u1", KEYS="march")
     peer.send_message("salaries", TIMER_DELAY_MS="600000", UNIQ_KEY="u2", KEYS="u1")
@@ -147,7 +147,7 @@ def _handle(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
-def test_delay_beyond_rocketmqs_three_days_is_accepted(broker: Broker, peer: Peer) -> None:
+def test_delay_beyond_rocketmqs_three_days_is_accepted(broker: RunningBroker, peer: Peer) -> None:
     due_ms = system_time_ms() + 60 * 86_400_000
 
     sent = peer.send_message("orders", TIMER_DELIVER_MS=str(due_ms))
@@ -197,7 +197,9 @@ def test_wrong_group_or_place_is_refused(peer: Peer) -> None:
     assert end(peer, moved, 8).code == 1
 
 
-def test_undecided_message_is_asked_for_and_the_answer_counts(broker: Broker, peer: Peer) -> None:
+def test_undecided_message_is_asked_for_and_the_answer_counts(
+    broker: RunningBroker, peer: Peer
+) -> None:
     peer.heartbeat("p1", producer="pg")
     sent = half(peer, UNIQ_KEY="u", KEYS="k")
 
@@ -214,13 +216,13 @@ def test_undecided_message_is_asked_for_and_the_answer_counts(broker: Broker, pe
     assert bodies_of(peer.pull("orders", suspend_ms=30_000)) == [b"half"]
 
     def forgotten() -> bool:
-        broker.messaging.transactions.refresh()
-        return len(broker.messaging.transactions) == 0
+        broker.broker.transactions.refresh()
+        return len(broker.broker.transactions) == 0
 
     wait_until(forgotten, what="the outcome to be read")
 
 
-def test_committed_message_is_delayed_if_it_asks_for_it(broker: Broker, peer: Peer) -> None:
+def test_committed_message_is_delayed_if_it_asks_for_it(broker: RunningBroker, peer: Peer) -> None:
     sent = half(peer, TIMER_DELAY_MS="500")
     before_ms = system_time_ms()
 

@@ -7,14 +7,16 @@ import json
 import pytest
 from tests.interop.remoting import Connection
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.message import encode_properties
 from dueline.wire import RequestCode, Serialization
 from dueline.wire.batch import BatchMessage, encode_batch
 
 
-def test_send_creates_the_topic_and_says_where_the_message_is(broker: Broker, peer: Peer) -> None:
+def test_send_creates_the_topic_and_says_where_the_message_is(
+    broker: RunningBroker, peer: Peer
+) -> None:
     first = peer.send_message("orders", b"one", TAGS="a", UNIQ_KEY="U1")
     second = peer.send_message("orders", b"two")
 
@@ -26,10 +28,10 @@ def test_send_creates_the_topic_and_says_where_the_message_is(broker: Broker, pe
     (one, _) = records_of(peer.pull("orders"))
     assert (one.body, one.topic) == (b"one", b"orders")
     assert properties_of(one) == {"TAGS": "a", "UNIQ_KEY": "U1"}
-    assert broker.messaging.topics.find("orders").write_queue_nums == 4
+    assert broker.broker.topics.find("orders").write_queue_nums == 4
 
 
-def test_created_topic_is_on_disk_before_the_answer(broker: Broker, peer: Peer) -> None:
+def test_created_topic_is_on_disk_before_the_answer(broker: RunningBroker, peer: Peer) -> None:
     peer.send_message("orders")
 
     written = json.loads((broker.store.path / "config" / "topics.json").read_bytes())
@@ -38,7 +40,9 @@ def test_created_topic_is_on_disk_before_the_answer(broker: Broker, peer: Peer) 
 
 
 @pytest.mark.parametrize("serialization", list(Serialization))
-def test_long_names_and_both_serializations(broker: Broker, serialization: Serialization) -> None:
+def test_long_names_and_both_serializations(
+    broker: RunningBroker, serialization: Serialization
+) -> None:
     ext = {
         "producerGroup": "p",
         "topic": "orders",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.remoting.peer import Peer, records_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.wire import RequestCode
 
@@ -40,7 +40,9 @@ def test_bad_time_after_good_ones_is_refused(peer: Peer, born: str | None) -> No
     assert (answer.remark or "").startswith("SendRequest: g: expected")
 
 
-def test_topic_that_was_closed_is_closed_for_known_headers(broker: Broker, peer: Peer) -> None:
+def test_topic_that_was_closed_is_closed_for_known_headers(
+    broker: RunningBroker, peer: Peer
+) -> None:
     assert peer.call(RequestCode.SEND_MESSAGE_V2, EXT, b"x").code == 0
     topic = {
         "topic": "t",

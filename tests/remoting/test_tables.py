@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 from tests.remoting.peer import Peer, bodies_of
-from tests.remoting.serving import Broker
+from tests.remoting.serving import RunningBroker
 
 from dueline.budget import Budget
 from dueline.server.remoting.limits import Limits
@@ -133,12 +133,12 @@ class Table:
     attack: Callable[[Peer, int], Command]
     bound: str
     """The constant that says how large it may be."""
-    budget: Callable[[Broker], Budget]
+    budget: Callable[[RunningBroker], Budget]
     is_name_server: bool = False
 
 
-def of_handler(hub: int, code: RequestCode) -> Callable[[Broker], Budget]:
-    def budget(broker: Broker) -> Budget:
+def of_handler(hub: int, code: RequestCode) -> Callable[[RunningBroker], Budget]:
+    def budget(broker: RunningBroker) -> Budget:
         handler = broker.service.hubs[hub].table[code]
         return cast(Budget, handler.__self__.budget)  # type: ignore[attr-defined]
 
@@ -146,10 +146,10 @@ def of_handler(hub: int, code: RequestCode) -> Callable[[Broker], Budget]:
 
 
 VALUES = "dueline.server.remoting.namesrv.VALUES_SIZE_BYTES_MAX"
-GROUPS = "dueline.messaging.groups.GROUPS_SIZE_BYTES_MAX"
-CONFIGS = "dueline.messaging.group_configs.GROUPS_SIZE_BYTES_MAX"
-TOPICS = "dueline.messaging.topics.TOPICS_SIZE_BYTES_MAX"
-LANES = "dueline.messaging.pop_lanes.LANES_SIZE_BYTES_MAX"
+GROUPS = "dueline.broker.groups.GROUPS_SIZE_BYTES_MAX"
+CONFIGS = "dueline.broker.group_configs.GROUPS_SIZE_BYTES_MAX"
+TOPICS = "dueline.broker.topics.TOPICS_SIZE_BYTES_MAX"
+LANES = "dueline.broker.pop_lanes.LANES_SIZE_BYTES_MAX"
 
 TABLES = {
     "key and value pairs": Table(
@@ -171,38 +171,36 @@ TABLES = {
     ),
     "locks": Table(
         attack=lock,
-        bound="dueline.messaging.locks.LOCKS_SIZE_BYTES_MAX",
-        budget=lambda broker: broker.messaging.locks.budget,
+        bound="dueline.broker.locks.LOCKS_SIZE_BYTES_MAX",
+        budget=lambda broker: broker.broker.locks.budget,
     ),
     "producer groups": Table(
-        attack=producer, bound=GROUPS, budget=lambda broker: broker.messaging.groups.budget
+        attack=producer, bound=GROUPS, budget=lambda broker: broker.broker.groups.budget
     ),
     "client ids": Table(
-        attack=client, bound=GROUPS, budget=lambda broker: broker.messaging.groups.budget
+        attack=client, bound=GROUPS, budget=lambda broker: broker.broker.groups.budget
     ),
     "subscriptions": Table(
-        attack=subscription, bound=GROUPS, budget=lambda broker: broker.messaging.groups.budget
+        attack=subscription, bound=GROUPS, budget=lambda broker: broker.broker.groups.budget
     ),
     "tags of a subscription": Table(
-        attack=tags, bound=GROUPS, budget=lambda broker: broker.messaging.groups.budget
+        attack=tags, bound=GROUPS, budget=lambda broker: broker.broker.groups.budget
     ),
     "consumer groups": Table(
-        attack=group, bound=CONFIGS, budget=lambda broker: broker.messaging.group_table.budget
+        attack=group, bound=CONFIGS, budget=lambda broker: broker.broker.group_table.budget
     ),
     "configurations of groups": Table(
         attack=group_config,
         bound=CONFIGS,
-        budget=lambda broker: broker.messaging.group_table.budget,
+        budget=lambda broker: broker.broker.group_table.budget,
     ),
-    "topics": Table(
-        attack=topic, bound=TOPICS, budget=lambda broker: broker.messaging.topics.budget
-    ),
+    "topics": Table(attack=topic, bound=TOPICS, budget=lambda broker: broker.broker.topics.budget),
     "configurations of topics": Table(
-        attack=topic_config, bound=TOPICS, budget=lambda broker: broker.messaging.topics.budget
+        attack=topic_config, bound=TOPICS, budget=lambda broker: broker.broker.topics.budget
     ),
     "consumer offsets": Table(
         attack=offset,
-        bound="dueline.consumer_offsets.OFFSETS_SIZE_BYTES_MAX",
+        bound="dueline.broker.consumer_offsets.OFFSETS_SIZE_BYTES_MAX",
         budget=lambda broker: broker.offsets.budget,
     ),
     "groups that receive": Table(
@@ -215,8 +213,8 @@ TABLES = {
 
 
 @contextmanager
-def attacked(folder: Path, table: Table) -> Iterator[tuple[Broker, Peer]]:
-    with Broker(folder) as broker, Peer(broker.address) as peer:
+def attacked(folder: Path, table: Table) -> Iterator[tuple[RunningBroker, Peer]]:
+    with RunningBroker(folder) as broker, Peer(broker.address) as peer:
         assert peer.send_message("orders", b"first").code == 0
         assert bodies_of(peer.pull("orders")) == [b"first"]  # and so its group is known
         address = broker.name_server if table.is_name_server else broker.address
@@ -259,13 +257,13 @@ def test_what_a_peer_leaves_behind_is_given_back(tmp_path: Path, name: str) -> N
             body = {"clientId": "c" * 500, "consumerGroup": "g", "mqSet": queues}
             attacker.call(RequestCode.UNLOCK_BATCH_MESSAGE_QUEUE, {}, json.dumps(body).encode())
         else:
-            broker.messaging.groups.drop_channel(
+            broker.broker.groups.drop_channel(
                 next(
                     each.channel
                     for each in (
-                        *broker.messaging.groups.producers("p"),
-                        *broker.messaging.groups.producers("p0"),
-                        *broker.messaging.groups.members("g0"),
+                        *broker.broker.groups.producers("p"),
+                        *broker.broker.groups.producers("p0"),
+                        *broker.broker.groups.members("g0"),
                     )
                 )
             )
@@ -273,7 +271,9 @@ def test_what_a_peer_leaves_behind_is_given_back(tmp_path: Path, name: str) -> N
         assert table.budget(broker).size_bytes == 0
 
 
-def test_headers_of_producers_that_are_remembered_are_short(broker: Broker, peer: Peer) -> None:
+def test_headers_of_producers_that_are_remembered_are_short(
+    broker: RunningBroker, peer: Peer
+) -> None:
     handler = broker.service.hubs[0].table[RequestCode.SEND_MESSAGE_V2]
     targets = handler.__self__._targets  # type: ignore[attr-defined]
     for number in range(20):
@@ -290,7 +290,7 @@ def test_headers_of_producers_that_are_remembered_are_short(broker: Broker, peer
 def test_requests_that_wait_are_bounded_in_bytes(tmp_path: Path) -> None:
     """A pull may bring a body that it does not need, and waits with it."""
     limits = Limits(request_size_bytes_max=4 << 20)
-    with Broker(tmp_path, limits=limits) as broker, Peer(broker.address) as peer:
+    with RunningBroker(tmp_path, limits=limits) as broker, Peer(broker.address) as peer:
         peer.send_message("orders")
         ext = peer.pull_ext("orders", 1, suspend_ms=20_000)
         opaques = [peer.send(RequestCode.PULL_MESSAGE, ext, bytes(1 << 20)) for _ in range(10)]

@@ -14,8 +14,8 @@ from tests.unit.server.local import wait_until
 from tests.unit.store.making import QuickFiles
 from tests.unit.takeover.making import FakeBroker
 
-from dueline.imports import Imports
 from dueline.store import Store, StoreOptions, restore
+from dueline.store.imports import Imports
 
 COUNT = 30_000
 KILLS = 3

@@ -8,7 +8,7 @@ import pytest
 from dueline import config
 from dueline.config import Config, StoreSettings, load
 from dueline.errors import InvalidRequest
-from dueline.server.broker import store_options
+from dueline.server.process import store_options
 from dueline.store import StoreOptions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"

@@ -17,10 +17,10 @@ import numpy as np
 from dueline.audit.commits import Queue
 from dueline.audit.findings import Findings
 from dueline.errors import BrokerError, CorruptRecord
-from dueline.imports import IMPORTS_FILE, Imports
 from dueline.store.columns import ColumnFile
 from dueline.store.done_index import DONE_NAME
 from dueline.store.files import Files
+from dueline.store.imports import IMPORTS_FILE, Imports
 from dueline.wire.admin_bodies import GroupConfigs, TopicConfigs
 
 __all__ = ["OFFSETS_FILE", "RECEIPTS_FILE", "TableCheck", "whole_frames"]

@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _destination(config: Config) -> Destination:
-    from dueline.server.broker import store_options
+    from dueline.server.process import store_options
     from dueline.server.remoting.listeners import primary_address
     from dueline.settings import parse_address
     from dueline.store import Files

@@ -26,9 +26,9 @@ from dueline.settings import Setting
 from dueline.times import show_span
 
 if TYPE_CHECKING:
-    from dueline.engine import Figures
+    from dueline.broker.engine import Figures
     from dueline.flight.control import DriverReport
-    from dueline.server.broker import Broker
+    from dueline.server.process import BrokerProcess
 
 __all__ = ["configure", "run"]
 
@@ -141,7 +141,7 @@ class Terminal:
         self._told: object = None
         self.tick_s = _TERMINAL_TICK_S if self._is_terminal else _FILE_TICK_S
 
-    def accepting(self, broker: Broker) -> None:
+    def accepting(self, broker: BrokerProcess) -> None:
         self._line(f"dueline {__version__}, data in {self._config.folder}, process {os.getpid()}")
         report = broker.store.report
         if report.cut_bytes or report.damage:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Final
 
+from dueline.broker.consumer_offsets import check_group
 from dueline.client import AsyncReader
 from dueline.clock import Clock
 from dueline.commands.arrival import Arrival, arrival
@@ -20,7 +21,6 @@ from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
 from dueline.commands.times import show_clock
-from dueline.consumer_offsets import check_group
 from dueline.errors import BrokerError, InvalidRequest, Unavailable
 from dueline.message import check_topic
 from dueline.schedule import DelayLevels

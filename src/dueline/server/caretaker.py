@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.clock import standstill
-from dueline.consumer_offsets import ConsumerOffsets
 from dueline.errors import BrokerError, StoreClosed
 from dueline.server.threads import OnFailure, start_thread
 from dueline.store import Store

@@ -21,13 +21,13 @@ from pyarrow import flight
 
 from dueline import __version__
 from dueline.admission import check_properties, check_sender_target
-from dueline.consumer_offsets import ConsumerOffsets, check_group
-from dueline.engine import Engine, Results
+from dueline.broker.consumer_offsets import ConsumerOffsets, check_group
+from dueline.broker.engine import Engine, Results
+from dueline.broker.topics import Topics
 from dueline.errors import BrokerError, InvalidRequest, OutcomeUnknown
 from dueline.flight import control, protocol
 from dueline.flight.values import Value
 from dueline.message import Message, check_topic, decode_properties
-from dueline.messaging.topics import Topics
 from dueline.server.backups import Backups
 from dueline.server.flight import FlightService, body_of, flight_answer
 from dueline.store import PendingMessage, PutResult

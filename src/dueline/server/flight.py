@@ -18,12 +18,12 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
+from dueline.broker.topics import Topics
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, OutcomeUnknown
 from dueline.flight import protocol
 from dueline.flight.access import access_to
 from dueline.flight.errors import to_flight
 from dueline.flight.values import Value
-from dueline.messaging.topics import Topics
 from dueline.server.crowd import Crowd, Guarded
 from dueline.server.staging import Staging
 from dueline.server.tables import Tables, parts

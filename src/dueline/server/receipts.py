@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 
-from dueline.messaging.pop import Pop
+from dueline.broker.pop import Pop
 from dueline.server.threads import OnFailure, start_thread
 
 __all__ = ["ReceiptWriter"]

@@ -20,11 +20,11 @@ import sys
 from collections.abc import Callable
 from typing import IO, Final, Protocol
 
+from dueline.broker.engine import Figures
 from dueline.config import Config
-from dueline.engine import Figures
 from dueline.flight.control import DriverReport
-from dueline.server.broker import Broker
 from dueline.server.driver import driver_command, driver_environment
+from dueline.server.process import BrokerProcess
 from dueline.server.supervisor import PipelineRefused, Supervisor
 
 __all__ = ["Watcher", "serve"]
@@ -41,7 +41,7 @@ class Watcher(Protocol):
     tick_s: float
     """How often it wants figures."""
 
-    def accepting(self, broker: Broker) -> None: ...
+    def accepting(self, broker: BrokerProcess) -> None: ...
 
     def driver(self, report: DriverReport) -> None: ...
 
@@ -79,7 +79,7 @@ async def _serve(config: Config, watcher: Watcher, tether: IO[str] | None) -> in
     if tether is not None:
         loop.add_reader(tether, _on_tether, loop, tether, stopping)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    broker = Broker(config, on_failure=fail)
+    broker = BrokerProcess(config, on_failure=fail)
     await asyncio.to_thread(broker.start)
     watcher.accepting(broker)
     supervisor = _start_supervisor(config, broker, watcher.driver, fail)
@@ -131,7 +131,7 @@ def _on_tether(loop: asyncio.AbstractEventLoop, tether: IO[str], stopping: async
 
 def _start_supervisor(
     config: Config,
-    broker: Broker,
+    broker: BrokerProcess,
     on_change: Callable[[DriverReport], None],
     on_failure: Callable[[BaseException], None],
 ) -> Supervisor | None:
@@ -150,7 +150,7 @@ def _start_supervisor(
     return supervisor
 
 
-async def _watch(broker: Broker, watcher: Watcher, stopping: asyncio.Event) -> None:
+async def _watch(broker: BrokerProcess, watcher: Watcher, stopping: asyncio.Event) -> None:
     """Tell how it goes until it is time to stop."""
     while True:
         try:

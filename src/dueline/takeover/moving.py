@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, StoreError
-from dueline.imports import ImportEntry, Imports
 from dueline.message import HALF_TOPIC
 from dueline.schedule import DEFAULT_LEVELS
 from dueline.store import Files, Store, StoreOptions, properties
+from dueline.store.imports import ImportEntry, Imports
 from dueline.store.kernels import Int64s
 from dueline.takeover.rows import Choice, Classifier, Kind, Rows
 from dueline.takeover.source import Mark, Source

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline.admission import OUTCOME_TOPIC, SELF_TEST_TOPIC, UNDECIDED_TOPIC, is_target
+from dueline.broker.names import is_system_group
 from dueline.message import (
     HALF_TOPIC,
     LEVEL_TOPIC,
@@ -37,7 +38,6 @@ from dueline.message import (
     SYS_TRANSACTION_MASK,
     TIMER_TOPIC,
 )
-from dueline.messaging.names import is_system_group
 from dueline.schedule import DelayLevels
 from dueline.store import properties
 from dueline.store.kernels import Int64s

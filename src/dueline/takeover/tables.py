@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from dueline.consumer_offsets import ConsumerOffsets
+from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.group_configs import GroupTable
+from dueline.broker.names import is_system_group, is_system_topic
+from dueline.broker.topics import Topics
 from dueline.errors import InvalidRequest
-from dueline.imports import ImportEntry
 from dueline.message import QUEUE_COUNT_MAX, check_topic
-from dueline.messaging.group_configs import GroupTable
-from dueline.messaging.names import is_system_group, is_system_topic
-from dueline.messaging.topics import Topics
 from dueline.store import Files, Store
+from dueline.store.imports import ImportEntry
 from dueline.takeover.rows import group_offsets, is_internal
 from dueline.takeover.source import Source
 from dueline.takeover.survey import QueueSpan

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.server.local import running, small_config
 
 from dueline import cli
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.fixture
-def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerProcess]:
     """A running broker that the commands talk to by default."""
     # Delays far beyond any use, so that dates in tests do not come to pass.
     config = small_config(tmp_path / "data", **{"store.delay_max": "90000d"})

@@ -9,11 +9,11 @@ import pytest
 from tests.audit.making import make_data
 from tests.unit.commands.conftest import Run
 
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 
 def test_a_running_broker_is_backed_up_and_restored(
-    run: Run, broker: Broker, tmp_path: Path
+    run: Run, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     assert run("send", "orders", "hello", "--delay", "1h").code == 0
     assert run("send", "orders", "now").code == 0

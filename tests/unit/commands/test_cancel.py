@@ -1,10 +1,10 @@
 from tests.unit.commands.conftest import Run
 
 from dueline.message import Message
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 
-def test_each_key_has_a_definite_answer(broker: Broker, run: Run) -> None:
+def test_each_key_has_a_definite_answer(broker: BrokerProcess, run: Run) -> None:
     broker.store.put(
         Message(topic="t", body=b"x", properties={"KEYS": "a", "TIMER_DELAY_MS": "60000"})
     )
@@ -21,7 +21,7 @@ def test_each_key_has_a_definite_answer(broker: Broker, run: Run) -> None:
     assert broker.store.pending_count() == 0
 
 
-def test_all_cancelled_is_success_also_the_second_time(broker: Broker, run: Run) -> None:
+def test_all_cancelled_is_success_also_the_second_time(broker: BrokerProcess, run: Run) -> None:
     put = broker.store.put(Message(topic="t", body=b"x", properties={"TIMER_DELAY_MS": "60000"}))
 
     assert run("cancel", put.unique_id).code == 0
@@ -35,7 +35,7 @@ def test_without_a_broker_it_says_so(run: Run) -> None:
     assert "127.0.0.1:1: expected an answer, found none" in ran.err
 
 
-def test_a_key_of_several_says_how_many(broker: Broker, run: Run) -> None:
+def test_a_key_of_several_says_how_many(broker: BrokerProcess, run: Run) -> None:
     for topic in ("t", "t", "other"):
         broker.store.put(
             Message(topic=topic, body=b"x", properties={"KEYS": "k", "TIMER_DELAY_MS": "60000"})

@@ -14,8 +14,8 @@ from tests.unit.server.local import running, small_config
 from tests.unit.takeover.making import HALF_TOPIC, START_MS, FakeBroker
 
 from dueline.errors import Unavailable
-from dueline.imports import Imports
 from dueline.store import Files
+from dueline.store.imports import Imports
 
 SMALL = ("--set", "store.commit_segment_size=64KiB", "--set", "store.delay_segment_size=64KiB")
 

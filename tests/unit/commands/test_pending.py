@@ -8,7 +8,7 @@ from tests.unit.commands.conftest import Run
 from tests.unit.server.local import wait_until
 
 from dueline.message import Message
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 START_MS = 4_102_444_800_000  # 2100-01-01 00:00 UTC
 
@@ -23,7 +23,7 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def filled(broker: Broker) -> Broker:
+def filled(broker: BrokerProcess) -> BrokerProcess:
     """At 00:00 one, at 00:01 two, at 05:00 three, on the next day four."""
     times_ms = [0] + 2 * [60_000] + 3 * [5 * 3_600_000] + 4 * [86_400_000]
     for number, time_ms in enumerate(times_ms):
@@ -88,7 +88,7 @@ def test_programs_get_json(run: Run) -> None:
     }
 
 
-def test_many_minutes_are_put_together_unless_asked_for(broker: Broker, run: Run) -> None:
+def test_many_minutes_are_put_together_unless_asked_for(broker: BrokerProcess, run: Run) -> None:
     for minute in range(100):
         time_ms = START_MS + 60_000 * minute
         properties = {"TIMER_DELIVER_MS": str(time_ms)}
@@ -107,7 +107,7 @@ def test_nothing_waits(run: Run) -> None:
     assert (ran.code, ran.out) == (0, "waiting: 0\n")
 
 
-def test_what_is_overdue_is_so_long_ago(broker: Broker, run: Run) -> None:
+def test_what_is_overdue_is_so_long_ago(broker: BrokerProcess, run: Run) -> None:
     broker.store.put(Message(topic="t", body=b"x", properties={"TIMER_DELAY_MS": "20"}))
 
     def lines() -> list[str]:
@@ -117,7 +117,7 @@ def test_what_is_overdue_is_so_long_ago(broker: Broker, run: Run) -> None:
     assert line.startswith("next due ")
 
 
-def test_one_message_is_looked_up(filled: Broker, run: Run) -> None:
+def test_one_message_is_looked_up(filled: BrokerProcess, run: Run) -> None:
     filled.store.cancel("k4")
 
     waiting, cancelled = run("pending", "--key", "k3"), run("pending", "--key", "k4")
@@ -128,7 +128,7 @@ def test_one_message_is_looked_up(filled: Broker, run: Run) -> None:
     assert json.loads(run("pending", "--key", "k3", "--json").out)[0]["state"] == "pending"
 
 
-def test_a_message_that_was_moved_is_not_cancelled(filled: Broker, run: Run) -> None:
+def test_a_message_that_was_moved_is_not_cancelled(filled: BrokerProcess, run: Run) -> None:
     filled.store.reschedule("k3", filled.clock.now_ms() + 3_600_000)
 
     found = json.loads(run("pending", "--key", "k3", "--json").out)
@@ -148,7 +148,7 @@ def test_an_unknown_key_is_told(run: Run) -> None:
     assert "unknown" in ran.out
 
 
-def test_escapes_of_a_producer_do_not_reach_the_terminal(broker: Broker, run: Run) -> None:
+def test_escapes_of_a_producer_do_not_reach_the_terminal(broker: BrokerProcess, run: Run) -> None:
     properties = {"TIMER_DELIVER_MS": str(START_MS), "KEYS": "k \x1b[2J\x9b31m"}
     broker.store.put(Message(topic="a", body=b"x", properties=properties))
 

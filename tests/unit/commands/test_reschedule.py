@@ -1,16 +1,16 @@
 from tests.unit.commands.conftest import Run
 
 from dueline.message import Message
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 
-def put(broker: Broker, key: str) -> None:
+def put(broker: BrokerProcess, key: str) -> None:
     broker.store.put(
         Message(topic="t", body=b"x", properties={"KEYS": key, "TIMER_DELAY_MS": "60000"})
     )
 
 
-def test_messages_move_to_a_time(broker: Broker, run: Run) -> None:
+def test_messages_move_to_a_time(broker: BrokerProcess, run: Run) -> None:
     put(broker, "a")
     put(broker, "b")
 
@@ -22,7 +22,7 @@ def test_messages_move_to_a_time(broker: Broker, run: Run) -> None:
     assert broker.store.pending_count() == 2
 
 
-def test_a_delay_counts_from_now_by_the_brokers_clock(broker: Broker, run: Run) -> None:
+def test_a_delay_counts_from_now_by_the_brokers_clock(broker: BrokerProcess, run: Run) -> None:
     put(broker, "a")
     before_ms = broker.clock.now_ms()
 
@@ -33,7 +33,7 @@ def test_a_delay_counts_from_now_by_the_brokers_clock(broker: Broker, run: Run) 
     assert before_ms + 7_200_000 <= due_ms <= broker.clock.now_ms() + 7_200_000
 
 
-def test_a_time_in_the_past_is_refused(broker: Broker, run: Run) -> None:
+def test_a_time_in_the_past_is_refused(broker: BrokerProcess, run: Run) -> None:
     put(broker, "a")
     due_ms = broker.store.next_due_ms()
 
@@ -44,7 +44,7 @@ def test_a_time_in_the_past_is_refused(broker: Broker, run: Run) -> None:
     assert broker.store.next_due_ms() == due_ms
 
 
-def test_what_cannot_be_moved_is_told(broker: Broker, run: Run) -> None:
+def test_what_cannot_be_moved_is_told(broker: BrokerProcess, run: Run) -> None:
     put(broker, "a")
     broker.store.cancel("a")
 

@@ -3,16 +3,18 @@ import re
 import pytest
 from tests.unit.commands.conftest import Run
 
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 from dueline.store import record as records
 
 
-def visible(broker: Broker, topic: str = "orders", queue_id: int = 0) -> list[records.Record]:
+def visible(
+    broker: BrokerProcess, topic: str = "orders", queue_id: int = 0
+) -> list[records.Record]:
     result = broker.store.read(topic, queue_id, 0, count_max=1000)
     return [records.decode(view) for view in result.records]
 
 
-def test_a_message_without_a_time_is_visible_now(broker: Broker, run: Run) -> None:
+def test_a_message_without_a_time_is_visible_now(broker: BrokerProcess, run: Run) -> None:
     ran = run("send", "orders", "hello", "--tag", "new", "--property", "a=b=c", "--queue", "2")
 
     (record,) = visible(broker, queue_id=2)
@@ -28,7 +30,7 @@ def test_a_message_without_a_time_is_visible_now(broker: Broker, run: Run) -> No
     [(("--delay", "1h"), 3_600_000), (("--level", "3"), 10_000)],
 )
 def test_a_delayed_message_waits(
-    broker: Broker, run: Run, words: tuple[str, ...], delay_ms: int
+    broker: BrokerProcess, run: Run, words: tuple[str, ...], delay_ms: int
 ) -> None:
     before_ms = broker.clock.now_ms()
     ran = run("send", "orders", "x", "--key", "k1", "--key", "k2", *words)
@@ -41,13 +43,13 @@ def test_a_delayed_message_waits(
     assert visible(broker) == []
 
 
-def test_a_time_is_a_promise_to_the_millisecond(broker: Broker, run: Run) -> None:
+def test_a_time_is_a_promise_to_the_millisecond(broker: BrokerProcess, run: Run) -> None:
     run("send", "orders", "x", "--key", "k", "--at", "2100-01-01T00:00:00.123Z")
 
     assert broker.store.find_delayed("k")[0].due_ms == 4_102_444_800_123
 
 
-def test_a_time_in_the_past_is_refused(broker: Broker, run: Run) -> None:
+def test_a_time_in_the_past_is_refused(broker: BrokerProcess, run: Run) -> None:
     ran = run("send", "orders", "x", "--at", "2001-01-01")
 
     assert ran.code == 2
@@ -55,7 +57,7 @@ def test_a_time_in_the_past_is_refused(broker: Broker, run: Run) -> None:
     assert broker.engine.figures().sent_count == 0
 
 
-def test_many_messages_are_numbered(broker: Broker, run: Run) -> None:
+def test_many_messages_are_numbered(broker: BrokerProcess, run: Run) -> None:
     ran = run("send", "orders", "n{n}", "--key", "k{n}", "--count", "2500")
 
     bodies = [record.body for record in visible(broker)]
@@ -68,7 +70,7 @@ def test_many_messages_are_numbered(broker: Broker, run: Run) -> None:
 
 @pytest.mark.parametrize("words", [("--delay", "1h"), ("--level", "18"), ("--at", "2090-01-01")])
 def test_many_delayed_messages_are_each_told_their_time(
-    broker: Broker, run: Run, words: tuple[str, ...]
+    broker: BrokerProcess, run: Run, words: tuple[str, ...]
 ) -> None:
     ran = run("send", "orders", "n{n}", "--count", "3", *words)
 
@@ -79,13 +81,13 @@ def test_many_delayed_messages_are_each_told_their_time(
         assert len(broker.store.find_delayed(unique_id)) == 1
 
 
-def test_a_single_message_is_sent_as_it_is(broker: Broker, run: Run) -> None:
+def test_a_single_message_is_sent_as_it_is(broker: BrokerProcess, run: Run) -> None:
     run("send", "orders", "{n}")
 
     assert visible(broker)[0].body == b"{n}"
 
 
-def test_refused_messages_are_told_with_the_reason(broker: Broker, run: Run) -> None:
+def test_refused_messages_are_told_with_the_reason(broker: BrokerProcess, run: Run) -> None:
     ran = run("send", "no good topic", "x")
 
     assert ran.code == 1
@@ -106,7 +108,7 @@ def test_refused_messages_are_told_with_the_reason(broker: Broker, run: Run) -> 
     ],
 )
 def test_mistakes_are_one_line_with_what_was_expected(
-    broker: Broker, run: Run, words: tuple[str, ...], text: str
+    broker: BrokerProcess, run: Run, words: tuple[str, ...], text: str
 ) -> None:
     ran = run("send", "orders", "x", *words)
 

@@ -6,11 +6,11 @@ import pytest
 from tests.unit.commands.conftest import Run
 from tests.unit.server.local import running, small_config
 
+from dueline.broker.engine import Figures
+from dueline.broker.lateness import LatenessFigures
 from dueline.commands.serve import Terminal, _changed_settings
 from dueline.config import load
-from dueline.engine import Figures
 from dueline.flight.control import DriverReport
-from dueline.lateness import LatenessFigures
 from dueline.store.pending import Overdue
 
 NOTHING = LatenessFigures(count=0, p50_ms=None, p99_ms=None, max_ms=None)

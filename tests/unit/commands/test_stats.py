@@ -6,11 +6,11 @@ from tests.unit.server.local import carry
 from dueline.clock import Clock
 from dueline.flight.control import DriverReport
 from dueline.message import Message
-from dueline.server.broker import Broker, NoPipeline
+from dueline.server.process import BrokerProcess, NoPipeline
 from dueline.spark.delivery import complain
 
 
-def test_figures_for_people(broker: Broker, run: Run) -> None:
+def test_figures_for_people(broker: BrokerProcess, run: Run) -> None:
     broker.store.put(Message(topic="t", body=b"x"))
     broker.store.put(Message(topic="t", body=b"x", properties={"TIMER_DELAY_MS": "3600000"}))
 
@@ -25,7 +25,7 @@ def test_figures_for_people(broker: Broker, run: Run) -> None:
     assert "(in 59 m" in rows["next due"] or "(in 1 h" in rows["next due"]
 
 
-def test_figures_for_programs(broker: Broker, run: Run) -> None:
+def test_figures_for_programs(broker: BrokerProcess, run: Run) -> None:
     broker.store.put(Message(topic="t", body=b"x", properties={"TIMER_DELAY_MS": "1"}))
     run("tail", "t", "--timeout", "20ms", "--count", "1")
     carry(broker.store)
@@ -38,7 +38,7 @@ def test_figures_for_programs(broker: Broker, run: Run) -> None:
 
 
 def test_what_is_overdue_is_said_with_the_oldest_and_the_last_trouble(
-    broker: Broker, run: Run
+    broker: BrokerProcess, run: Run
 ) -> None:
     properties = {"TIMER_DELAY_MS": "1000", "KEYS": "order-17"}
     oldest = broker.store.put(Message(topic="orders", body=b"x", properties=properties))
@@ -62,7 +62,7 @@ def test_what_is_overdue_is_said_with_the_oldest_and_the_last_trouble(
     assert figures["driver"]["error"] == "KeyError: 'paid', at mytx.py:5"
 
 
-def test_a_pipeline_elsewhere_is_not_off(broker: Broker, run: Run) -> None:
+def test_a_pipeline_elsewhere_is_not_off(broker: BrokerProcess, run: Run) -> None:
     broker.pipeline.note_asked()
 
     rows = {line[:12].strip(): line[12:] for line in run("stats").lines}
@@ -71,7 +71,7 @@ def test_a_pipeline_elsewhere_is_not_off(broker: Broker, run: Run) -> None:
 
 
 def test_a_pipeline_elsewhere_says_what_went_wrong_until_it_has_finished_a_batch(
-    broker: Broker, run: Run
+    broker: BrokerProcess, run: Run
 ) -> None:
     broker.pipeline.note_asked()
 
@@ -94,7 +94,7 @@ class Failing(NoPipeline):
         return DriverReport(status="ready", error="KeyError: 'paid', at mytx.py:5", error_ms=1)
 
 
-def test_a_clock_that_stands_still_is_said_first(broker: Broker, run: Run) -> None:
+def test_a_clock_that_stands_still_is_said_first(broker: BrokerProcess, run: Run) -> None:
     assert "CLOCK" not in run("stats").out
 
     broker.store.clock.raise_floor(broker.store.clock.now_ms() + 8 * 3_600_000)

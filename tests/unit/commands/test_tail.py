@@ -6,14 +6,14 @@ from tests.unit.commands.conftest import Run
 from tests.unit.server.local import carry, wait_until
 
 from dueline.message import Message
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 
-def put(broker: Broker, body: str, **properties: str) -> None:
+def put(broker: BrokerProcess, body: str, **properties: str) -> None:
     broker.store.put(Message(topic="orders", body=body.encode(), properties=properties))
 
 
-def test_messages_are_printed_with_their_place_and_labels(broker: Broker, run: Run) -> None:
+def test_messages_are_printed_with_their_place_and_labels(broker: BrokerProcess, run: Run) -> None:
     put(broker, "hello", KEYS="k1 k2", TAGS="new")
 
     ran = run("tail", "orders", "--from", "start", "--count", "1")
@@ -22,7 +22,7 @@ def test_messages_are_printed_with_their_place_and_labels(broker: Broker, run: R
     assert "  orders/0@0  not delayed  key=k1 k2  tag=new  hello\n" in ran.out
 
 
-def test_a_delayed_message_is_printed_with_its_lateness(broker: Broker, run: Run) -> None:
+def test_a_delayed_message_is_printed_with_its_lateness(broker: BrokerProcess, run: Run) -> None:
     put(broker, "later", TIMER_DELAY_MS="100")
     carry(broker.store)
 
@@ -35,7 +35,7 @@ def test_a_delayed_message_is_printed_with_its_lateness(broker: Broker, run: Run
     assert (message["topic"], message["queue_id"], message["offset"]) == ("orders", 0, 0)
 
 
-def test_an_old_message_is_as_late_as_it_was_then(broker: Broker, run: Run) -> None:
+def test_an_old_message_is_as_late_as_it_was_then(broker: BrokerProcess, run: Run) -> None:
     broker.store.put(
         Message(topic="orders", body=b"x", properties={"TIMER_DELAY_MS": "10", "KEYS": "k"})
     )
@@ -49,7 +49,7 @@ def test_an_old_message_is_as_late_as_it_was_then(broker: Broker, run: Run) -> N
     assert message["came_ms"] == message["visible_ms"]
 
 
-def test_the_end_is_where_it_begins_by_default(broker: Broker, run: Run) -> None:
+def test_the_end_is_where_it_begins_by_default(broker: BrokerProcess, run: Run) -> None:
     put(broker, "before")
 
     ran = run("tail", "orders", "--count", "1", "--timeout", "50ms")
@@ -57,7 +57,7 @@ def test_the_end_is_where_it_begins_by_default(broker: Broker, run: Run) -> None
     assert (ran.code, ran.out) == (1, "")
 
 
-def test_a_group_goes_on_where_it_left_off(broker: Broker, run: Run) -> None:
+def test_a_group_goes_on_where_it_left_off(broker: BrokerProcess, run: Run) -> None:
     for number in range(5):
         put(broker, f"n{number}")
     words = ("tail", "orders", "--group", "g", "--from", "start", "--json")
@@ -69,7 +69,7 @@ def test_a_group_goes_on_where_it_left_off(broker: Broker, run: Run) -> None:
     assert [json.loads(line)["body"] for line in second.lines] == ["n2", "n3", "n4"]
 
 
-def test_bytes_that_are_no_text_are_shown(broker: Broker, run: Run) -> None:
+def test_bytes_that_are_no_text_are_shown(broker: BrokerProcess, run: Run) -> None:
     broker.store.put(Message(topic="orders", body=b"\xff\x00a"))
 
     assert "\\xff" in run("tail", "orders", "--from", "start", "--count", "1").out
@@ -79,13 +79,15 @@ def test_bytes_that_are_no_text_are_shown(broker: Broker, run: Run) -> None:
     ("words", "text"),
     [(("--count", "0"), "count: expected 1"), (("--timeout", "5"), "duration: expected")],
 )
-def test_mistakes_are_told(broker: Broker, run: Run, words: tuple[str, ...], text: str) -> None:
+def test_mistakes_are_told(
+    broker: BrokerProcess, run: Run, words: tuple[str, ...], text: str
+) -> None:
     ran = run("tail", "orders", *words)
 
     assert (ran.code, text in ran.err) == (2, True)
 
 
-def test_a_level_is_late_by_what_it_took_beyond_its_time(broker: Broker, run: Run) -> None:
+def test_a_level_is_late_by_what_it_took_beyond_its_time(broker: BrokerProcess, run: Run) -> None:
     run("send", "orders", "x", "--level", "1")
     carry(broker.store)
 
@@ -95,7 +97,7 @@ def test_a_level_is_late_by_what_it_took_beyond_its_time(broker: Broker, run: Ru
     assert message["late_ms"] == message["came_ms"] - message["due_ms"] >= 0
 
 
-def test_a_time_that_is_up_is_an_exit_code(broker: Broker, run: Run) -> None:
+def test_a_time_that_is_up_is_an_exit_code(broker: BrokerProcess, run: Run) -> None:
     put(broker, "x")
     words = ("tail", "orders", "--from", "start", "--timeout", "300ms")
 
@@ -104,7 +106,7 @@ def test_a_time_that_is_up_is_an_exit_code(broker: Broker, run: Run) -> None:
     assert run(*words, "--count", "1").code == 0
 
 
-def test_a_topic_that_does_not_exist_is_waited_for(broker: Broker, run: Run) -> None:
+def test_a_topic_that_does_not_exist_is_waited_for(broker: BrokerProcess, run: Run) -> None:
     with ThreadPoolExecutor(1) as threads:
         tail = threads.submit(run, "tail", "new", "--count", "1", "--timeout", "60s")
         wait_until(lambda: broker.remoting.hubs[1].channels, "the reader")
@@ -117,7 +119,7 @@ def test_a_topic_that_does_not_exist_is_waited_for(broker: Broker, run: Run) -> 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
 def test_escapes_of_a_producer_do_not_reach_the_terminal(
-    broker: Broker, run: Run, flags: tuple[str, ...]
+    broker: BrokerProcess, run: Run, flags: tuple[str, ...]
 ) -> None:
     put(broker, "\x1b[2J\x9b31mbody\nforged", KEYS="\x1b]0;owned\x07", TAGS="\x1b[8m")
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dueline.config import Config, load
 from dueline.flight.control import ControlClient, Outgoing, Pull, Pulled, Send, SendResult, Sent
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 from dueline.store import Store
 from dueline.store.restore import deliveries
 
@@ -44,8 +44,8 @@ def small_config(folder: Path, **flags: str) -> Config:
 
 
 @contextmanager
-def running(config: Config) -> Iterator[Broker]:
-    broker = Broker(config)
+def running(config: Config) -> Iterator[BrokerProcess]:
+    broker = BrokerProcess(config)
     broker.start()
     try:
         yield broker

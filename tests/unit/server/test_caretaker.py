@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.clock import Clock
-from dueline.consumer_offsets import ConsumerOffsets
 from dueline.errors import StoreClosed
 from dueline.message import Message
 from dueline.server.caretaker import CHECKPOINT_TURNS, OFFSETS_TURNS, RETRY_TURNS, Caretaker

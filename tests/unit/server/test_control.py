@@ -33,17 +33,17 @@ from dueline.flight.control import (
     Sent,
     StartPositions,
 )
-from dueline.server.broker import Broker
+from dueline.server.process import BrokerProcess
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with running(small_config(tmp_path)) as broker:
         yield broker
 
 
 @pytest.fixture
-def client(broker: Broker) -> Iterator[ControlClient]:
+def client(broker: BrokerProcess) -> Iterator[ControlClient]:
     with ControlClient(broker.address) as client:
         yield client
 
@@ -86,7 +86,7 @@ def test_each_message_is_answered_on_its_own(client: ControlClient) -> None:
 
 
 def test_a_delayed_message_comes_when_it_is_due_and_not_before(
-    broker: Broker, client: ControlClient
+    broker: BrokerProcess, client: ControlClient
 ) -> None:
     (result,) = send(client, outgoing("later", TIMER_DELAY_MS="300"))
     assert carry(broker.store) == 1
@@ -99,7 +99,9 @@ def test_a_delayed_message_comes_when_it_is_due_and_not_before(
     assert pulled.now_ms >= result.due_ms
 
 
-def test_a_reader_that_waits_is_woken_by_any_queue(broker: Broker, client: ControlClient) -> None:
+def test_a_reader_that_waits_is_woken_by_any_queue(
+    broker: BrokerProcess, client: ControlClient
+) -> None:
     found: list[Pulled] = []
     reader = threading.Thread(target=lambda: found.append(pull(client, {})))
     reader.start()
@@ -166,7 +168,9 @@ def test_what_waits_is_counted_by_due_time_and_topic(client: ControlClient) -> N
     assert (of_b.count, list(of_b.buckets.values())) == (2, [1, 1])
 
 
-def test_a_message_is_found_in_each_of_its_states(broker: Broker, client: ControlClient) -> None:
+def test_a_message_is_found_in_each_of_its_states(
+    broker: BrokerProcess, client: ControlClient
+) -> None:
     def states() -> dict[str, str]:
         found = {
             key: client.ask(LookUp(key=key), Found).messages for key in ("a", "b", "c", "nobody")
@@ -188,7 +192,7 @@ def test_a_message_is_found_in_each_of_its_states(broker: Broker, client: Contro
 
 
 def test_a_message_at_the_gate_can_still_be_cancelled(
-    broker: Broker, client: ControlClient
+    broker: BrokerProcess, client: ControlClient
 ) -> None:
     send(client, outgoing("a", KEYS="a", TIMER_DELAY_MS="30000"))
     carry(broker.store)
@@ -202,7 +206,7 @@ def test_a_message_at_the_gate_can_still_be_cancelled(
 # --- figures --------------------------------------------------------------------------------------
 
 
-def test_the_report_tells_what_happened(broker: Broker, client: ControlClient) -> None:
+def test_the_report_tells_what_happened(broker: BrokerProcess, client: ControlClient) -> None:
     send(client, outgoing("a"), outgoing("b", TIMER_DELAY_MS="20"), outgoing("c", topic="!"))
     send(client, outgoing("d", TIMER_DELAY_MS="3600000", KEYS="d"))
     carry(broker.store)
@@ -221,7 +225,7 @@ def test_the_report_tells_what_happened(broker: Broker, client: ControlClient) -
     assert report.folder == str(broker.store.path)
 
 
-def test_a_pipeline_that_asks_is_noticed(broker: Broker, client: ControlClient) -> None:
+def test_a_pipeline_that_asks_is_noticed(broker: BrokerProcess, client: ControlClient) -> None:
     request = protocol.NextWindow(ahead_ms=0, lead_ms=0, row_count_max=1, wait_ms=0)
     client.call(request, protocol.WindowEnd)
 
@@ -257,7 +261,7 @@ def test_a_body_must_be_base64(client: ControlClient) -> None:
         client.ask(Send.from_json({"messages": [broken]}), Sent)
 
 
-def test_a_stopping_broker_says_so(broker: Broker, client: ControlClient) -> None:
+def test_a_stopping_broker_says_so(broker: BrokerProcess, client: ControlClient) -> None:
     broker.refuse()
 
     with pytest.raises(Unavailable, match="stopping"):
@@ -272,7 +276,7 @@ def test_no_broker_is_told_as_such() -> None:
         client.ask(Report(), Reported)
 
 
-def test_actions_are_listed_with_what_they_are_for(broker: Broker) -> None:
+def test_actions_are_listed_with_what_they_are_for(broker: BrokerProcess) -> None:
     with flight.connect(f"grpc+tcp://{broker.address}") as client:
         listed = {action.type: action.description for action in client.list_actions()}
 

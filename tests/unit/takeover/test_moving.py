@@ -12,11 +12,11 @@ from tests.unit.store.making import Wall, bodies, carry_over, open_store, read_a
 from tests.unit.takeover.conftest import LEVELS, TakeOver
 from tests.unit.takeover.making import HALF_TOPIC, START_MS, FakeBroker
 
-from dueline.consumer_offsets import ConsumerOffsets
+from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.errors import CorruptRecord, InvalidRequest, StoreError, StoreLocked
-from dueline.imports import Imports
 from dueline.message import Message
 from dueline.store import Files, Store, StoreOptions
+from dueline.store.imports import Imports
 from dueline.takeover import Options, Source, moving, take_over
 from dueline.takeover.moving import Destination
 from dueline.takeover.rows import Kind

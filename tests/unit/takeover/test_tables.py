@@ -9,10 +9,10 @@ from tests.unit.store.making import QuickFiles, Wall, open_store
 from tests.unit.takeover.conftest import TakeOver
 from tests.unit.takeover.making import FakeBroker
 
+from dueline.broker.group_configs import GroupTable
+from dueline.broker.topics import Topics
 from dueline.errors import InvalidRequest
 from dueline.message import Message
-from dueline.messaging.group_configs import GroupTable
-from dueline.messaging.topics import Topics
 from dueline.takeover.moving import Destination
 from dueline.takeover.survey import QueueSpan
 from dueline.takeover.tables import offset_here

@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from dueline.broker.groups import CLIENT_ID_SIZE_MAX
 from dueline.budget import Budget, check_size
 from dueline.errors import LimitExceeded
 from dueline.message import TOPIC_SIZE_MAX
-from dueline.messaging.groups import CLIENT_ID_SIZE_MAX
 from dueline.server.grpc.schema import ENUMS
 
 __all__ = ["Client", "Clients", "Stream"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Final
 
+from dueline.broker.pop import InvalidReceipt
 from dueline.errors import (
     BrokerError,
     InvalidRequest,
@@ -22,7 +23,6 @@ from dueline.errors import (
     StoreError,
     Unavailable,
 )
-from dueline.messaging.pop import InvalidReceipt
 from dueline.server.grpc.stubs import message_class
 
 __all__ = ["Code", "Refused", "code_of", "ok", "status"]

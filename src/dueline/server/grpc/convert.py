@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dueline.admission import RESERVED_PROPERTIES, check_sender_target
+from dueline.broker.filters import SQL92, TAG, Filter, filter_of
+from dueline.broker.names import DEAD_PREFIX, RETRY_PREFIX
+from dueline.broker.pop import Held
+from dueline.broker.retries import ATTEMPT_MAX
 from dueline.message import (
     SYS_BORN_HOST_V6,
     Message,
     format_host,
 )
-from dueline.messaging.filters import SQL92, TAG, Filter, filter_of
-from dueline.messaging.names import DEAD_PREFIX, RETRY_PREFIX
-from dueline.messaging.pop import Held
-from dueline.messaging.retries import ATTEMPT_MAX
 from dueline.server.grpc.bodies import ENCODING_IDENTITY, body_of, stored_body
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.schema import ENUMS

@@ -18,9 +18,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dueline.broker.filters import Filter
 from dueline.errors import BrokerError
 from dueline.message import decode_properties
-from dueline.messaging.filters import Filter
 from dueline.server.grpc.bodies import is_heavy
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, plain_proto
@@ -94,7 +94,7 @@ class GrpcOffsets:
         return await self._parts.off_loop(make) if is_heavy(record) else make()
 
     async def _understand(self, request: Any, context: Any) -> _Pull:
-        self._parts.messaging.group_table.find(name_of(request.group))
+        self._parts.broker.group_table.find(name_of(request.group))
         topic, queue_id = await self._queue(request.message_queue)
         if request.batch_size < 1:
             raise Refused(
@@ -165,9 +165,9 @@ class GrpcOffsets:
 
     async def get_offset(self, request: Any, context: Any) -> Any:
         group = name_of(request.group)
-        self._parts.messaging.group_table.find(group)
+        self._parts.broker.group_table.find(group)
         topic, queue_id = await self._queue(request.message_queue)
-        offset = self._parts.messaging.offsets.get(group, topic).get(queue_id)
+        offset = self._parts.broker.offsets.get(group, topic).get(queue_id)
         if offset is None:
             raise Refused(
                 Code.OFFSET_NOT_FOUND,
@@ -177,14 +177,14 @@ class GrpcOffsets:
 
     async def update_offset(self, request: Any, context: Any) -> Any:
         group = name_of(request.group)
-        self._parts.messaging.group_table.find(group)
+        self._parts.broker.group_table.find(group)
         topic, queue_id = await self._queue(request.message_queue)
         end = self._parts.engine.store.offset_range(topic, queue_id)[1]
         if not 0 <= request.offset <= end:
             raise Refused(
                 Code.ILLEGAL_OFFSET, f"offset: expected 0 to {end}, found {request.offset}"
             )
-        self._parts.messaging.offsets.set(group, topic, {queue_id: request.offset})
+        self._parts.broker.offsets.set(group, topic, {queue_id: request.offset})
         return _Updated(status=ok())
 
     async def query_offset(self, request: Any, context: Any) -> Any:

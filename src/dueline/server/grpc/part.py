@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from dueline.broker import Broker
+from dueline.broker.pop import Pop
 from dueline.config import Config
-from dueline.messaging import Messaging
-from dueline.messaging.pop import Pop
 from dueline.server.connections import Connections
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.receipts import ReceiptWriter
@@ -31,7 +31,7 @@ class GrpcPart:
 
     def __init__(  # noqa: PLR0913 - what it stands on, and keyword-only the rest
         self,
-        messaging: Messaging,
+        broker: Broker,
         options: GrpcOptions | None,
         *,
         folder: Path,
@@ -47,13 +47,13 @@ class GrpcPart:
         Raises:
             InvalidRequest: a file of receipts that is none.
         """
-        store = messaging.engine.store
+        store = broker.engine.store
         self.pop: Final = Pop(
             folder / RECEIPTS_FILE,
             files=files,
             store=store,
-            clock=messaging.clock,
-            offsets=messaging.offsets,
+            clock=broker.clock,
+            offsets=broker.offsets,
             is_synced=store.options.flush == "sync",
         )
         self._receipts = ReceiptWriter(self.pop, on_failure=on_failure)
@@ -63,7 +63,7 @@ class GrpcPart:
             from dueline.server.grpc.server import GrpcServer
 
             self.server = GrpcServer(
-                messaging,
+                broker,
                 self.pop,
                 options,
                 folder=folder / TLS_FOLDER,

@@ -12,11 +12,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dueline.engine import Results
+from dueline.broker import Broker
+from dueline.broker.engine import Results
+from dueline.broker.pop import Pop
 from dueline.errors import BrokerError
 from dueline.message import HOST_UNKNOWN, Message, pack_host
-from dueline.messaging import Messaging
-from dueline.messaging.pop import Pop
 from dueline.server.connections import peer_of
 from dueline.server.grpc.clients import Clients
 from dueline.server.grpc.codes import Code, Refused
@@ -34,7 +34,7 @@ T = TypeVar("T")
 class Parts:
     """Everything a method needs."""
 
-    messaging: Messaging
+    broker: Broker
     pop: Pop
     clients: Clients
     options: GrpcOptions
@@ -48,10 +48,10 @@ class Parts:
 
     @property
     def engine(self) -> Any:
-        return self.messaging.engine
+        return self.broker.engine
 
     def now_ms(self) -> int:
-        return self.messaging.clock.now_ms()
+        return self.broker.clock.now_ms()
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run something that may wait for the disk."""
@@ -59,8 +59,8 @@ class Parts:
 
     async def saved(self) -> None:
         """New topics are on disk before anybody is told about them."""
-        if not self.messaging.topics.is_saved:
-            await self.off_loop(self.messaging.save)
+        if not self.broker.topics.is_saved:
+            await self.off_loop(self.broker.save)
 
     async def sent(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
         """Store messages; an answer for each when they are on disk."""
@@ -69,7 +69,7 @@ class Parts:
         def done(results: Results | BaseException) -> None:
             self.outbox.post(lambda: _resolve(answer, results))
 
-        self.messaging.engine.send(messages, done)
+        self.broker.engine.send(messages, done)
         return await answer
 
     async def finished(self, group: str, topic: str, receipt: str) -> None:
@@ -86,7 +86,7 @@ class Parts:
         """How often a message is handed to a group before it counts as dead."""
         if self.options.attempt_count_max is not None:
             return self.options.attempt_count_max
-        retries = self.messaging.group_table.find(group).retry_max_times
+        retries = self.broker.group_table.find(group).retry_max_times
         return (16 if retries < 0 else retries) + 1
 
 

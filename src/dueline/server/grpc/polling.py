@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from dueline.engine import Engine
+from dueline.broker.engine import Engine
+from dueline.broker.watches import Watch
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.options import GrpcOptions
-from dueline.watches import Watch
 
 __all__ = ["News", "polling_s"]
 

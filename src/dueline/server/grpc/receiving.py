@@ -15,11 +15,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dueline.broker.filters import Filter
+from dueline.broker.names import dead_topic, retry_topic
+from dueline.broker.pop import Held, Holding, Received
+from dueline.broker.retries import dead_record
 from dueline.errors import BrokerError, OutcomeUnknown, Unavailable
-from dueline.messaging.filters import Filter
-from dueline.messaging.names import dead_topic, retry_topic
-from dueline.messaging.pop import Held, Holding, Received
-from dueline.messaging.retries import dead_record
 from dueline.server.grpc.bodies import is_heavy
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, proto_of, set_time
@@ -108,7 +108,7 @@ class Receiving:
     async def _understand(self, request: Any, context: Any) -> _Wish:
         owner = client_id_of(context)
         group = name_of(request.group)
-        self._parts.messaging.group_table.find(group)
+        self._parts.broker.group_table.find(group)
         topic = topic_of(request.message_queue.topic)
         config = await self._routes.find_readable(topic)
         if request.batch_size < 1:
@@ -181,7 +181,7 @@ class Receiving:
         return max(next_ms - self._parts.now_ms(), 1) / 1_000
 
     async def _take(self, wish: _Wish) -> list[Held]:
-        retries = self._parts.messaging.topics.queue_count(retry_topic(wish.group))
+        retries = self._parts.broker.topics.queue_count(retry_topic(wish.group))
 
         def work() -> Received:
             return self._parts.pop.receive(
@@ -230,7 +230,7 @@ class Receiving:
         letter = dead_record(
             held.record, held.properties, group=group, topic=topic, attempt=held.attempt
         )
-        self._parts.messaging.topics.ensure(dead_topic(group), queue_count=1)
+        self._parts.broker.topics.ensure(dead_topic(group), queue_count=1)
         await self._parts.saved()
         (result,) = await self._parts.sent([letter])
         if isinstance(result, BrokerError):

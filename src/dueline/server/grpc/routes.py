@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dueline.admission import is_closed
+from dueline.broker.names import DEAD_PREFIX
 from dueline.message import check_topic
-from dueline.messaging.names import DEAD_PREFIX
 from dueline.server.grpc.codes import Code, Refused, ok
 from dueline.server.grpc.convert import MessageType, name_of
 from dueline.server.grpc.parts import Parts
@@ -73,7 +73,7 @@ class Routes:
         config = await self.find_readable(topic_of(request.topic))
         if not config.read_queue_nums:
             raise _unreadable(config.topic_name)
-        is_ordered = self._parts.messaging.group_table.find(group).consume_message_orderly
+        is_ordered = self._parts.broker.group_table.find(group).consume_message_orderly
         # One assignment stands for all queues of the broker, where order does not matter.
         ids = range(config.read_queue_nums) if is_ordered else (-1,)
         answer = _AssignmentResponse(status=ok())
@@ -89,7 +89,7 @@ class Routes:
         """
         if is_closed(topic):
             raise Refused(Code.ILLEGAL_TOPIC, f"topic {topic}: expected one of yours")
-        topics = self._parts.messaging.topics
+        topics = self._parts.broker.topics
         if topic.startswith(DEAD_PREFIX):
             config = topics.ensure(topic, queue_count=1)
         else:
@@ -116,7 +116,7 @@ class Routes:
             accept_message_types=accepted_types(config),
         )
         queue.topic.CopyFrom(request.topic)
-        queue.broker.name = self._parts.messaging.options.broker_name
+        queue.broker.name = self._parts.broker.options.broker_name
         queue.broker.endpoints.CopyFrom(
             request.endpoints
             if request.endpoints.addresses

@@ -14,9 +14,9 @@ import itertools
 from dataclasses import replace
 from typing import Any, Final
 
+from dueline.broker.recall_handle import RecallHandle
 from dueline.errors import BrokerError, LimitExceeded
 from dueline.message import Message, string_hash
-from dueline.messaging.recall_handle import RecallHandle
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import MessageType, Sender, from_proto, name_of, type_of
 from dueline.server.grpc.parts import Parts
@@ -53,8 +53,8 @@ class Sending:
         # Looked at before the topic is: what is refused makes none.
         found = [from_proto(each, topic, sender=sender) for each in request.messages]
         if any("TRAN_MSG" in message.properties for message in found):
-            self._parts.messaging.transactions.check_room()
-        if self._parts.messaging.topics.get(topic) is None:
+            self._parts.broker.transactions.check_room()
+        if self._parts.broker.topics.get(topic) is None:
             self._check_first(found)
         config = await self._routes.find(topic)
         if not config.perm & Permission.WRITE or not config.write_queue_nums:
@@ -127,7 +127,7 @@ class Sending:
         elif result.due_ms is not None:
             entry.recall_handle = RecallHandle(
                 topic=message.topic,
-                broker_name=self._parts.messaging.options.broker_name,
+                broker_name=self._parts.broker.options.broker_name,
                 due_ms=result.due_ms,
                 unique_id=result.unique_id,
             ).encode()
@@ -136,7 +136,7 @@ class Sending:
     async def recall_message(self, request: Any, context: Any) -> Any:
         topic = topic_of(request.topic)
         handle = RecallHandle.decode(request.recall_handle)
-        handle.check(topic=topic, broker_name=self._parts.messaging.options.broker_name)
+        handle.check(topic=topic, broker_name=self._parts.broker.options.broker_name)
         message_id = handle.unique_id
         answer = await self._parts.off_loop(lambda: self._parts.engine.recall(topic, message_id))
         if answer is Answer.CANCELLED:

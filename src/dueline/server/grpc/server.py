@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import grpc
+from dueline.broker import Broker
+from dueline.broker.pop import Pop
 from dueline.errors import BrokerError, Unavailable
-from dueline.messaging import Messaging
-from dueline.messaging.pop import Pop
 from dueline.server.connections import Connections
 from dueline.server.grpc.certificate import load_certificate
 from dueline.server.grpc.clients import Clients
@@ -49,7 +49,7 @@ class GrpcServer:
 
     def __init__(  # noqa: PLR0913 - what it stands on, and keyword-only the rest
         self,
-        messaging: Messaging,
+        broker: Broker,
         pop: Pop,
         options: GrpcOptions,
         *,
@@ -65,7 +65,7 @@ class GrpcServer:
         """
         self.options: Final = options
         self.port = 0
-        self._messaging = messaging
+        self._broker = broker
         self._pop = pop
         self._folder = folder
         self._files = files or Files()
@@ -127,7 +127,7 @@ class GrpcServer:
         )
         service = MessagingService(
             Parts(
-                messaging=self._messaging,
+                broker=self._broker,
                 pop=self._pop,
                 clients=self._clients,
                 options=self.options,
@@ -165,7 +165,7 @@ class GrpcServer:
             await server.start()
             return
         certificate = load_certificate(
-            self.options, self._folder, files=self._files, clock=self._messaging.clock
+            self.options, self._folder, files=self._files, clock=self._broker.clock
         )
         credentials = grpc.ssl_server_credentials([(certificate.private_key, certificate.chain)])
         if self.options.tls == "on":
@@ -206,7 +206,7 @@ class GrpcServer:
 
     async def _ask_producers(self, transactions: GrpcTransactions) -> None:
         """Ask about what has been undecided for long."""
-        now_ms = self._messaging.clock.now_ms()
+        now_ms = self._broker.clock.now_ms()
         due = await asyncio.get_running_loop().run_in_executor(
             self._executor, transactions.due, now_ms
         )

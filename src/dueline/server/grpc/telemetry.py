@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+from dueline.broker.consumer_offsets import check_group
 from dueline.budget import check_size
-from dueline.consumer_offsets import check_group
 from dueline.errors import BrokerError
 from dueline.message import TOPIC_SIZE_MAX
 from dueline.server.grpc.clients import PUBLISHED_COUNT_MAX
@@ -116,7 +116,7 @@ class Telemetry:
 
     def _set_consumer(self, settings: Any) -> None:
         group = name_of(settings.subscription.group)
-        config = self._parts.messaging.group_table.find(group)
+        config = self._parts.broker.group_table.find(group)
         options = self._parts.options
         subscription = settings.subscription
         subscription.fifo = bool(config.consume_message_orderly)
@@ -133,7 +133,7 @@ class Telemetry:
         if client is not None:
             client.seen_ms = self._parts.now_ms()
         if request.client_type in _CONSUMERS:
-            self._parts.messaging.group_table.find(name_of(request.group))
+            self._parts.broker.group_table.find(name_of(request.group))
         return _Heartbeat(status=ok())
 
     async def notify_client_termination(self, request: Any, context: Any) -> Any:

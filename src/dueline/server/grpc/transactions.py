@@ -11,9 +11,9 @@ import asyncio
 import logging
 from typing import Any, Final
 
+from dueline.broker.transactions import Half
 from dueline.errors import InvalidRequest, NotFound
 from dueline.message import decode_properties, parse_message_id
-from dueline.messaging.transactions import Half
 from dueline.server.grpc.clients import Client
 from dueline.server.grpc.codes import Code, Refused, ok
 from dueline.server.grpc.convert import plain_proto, shown_name
@@ -73,7 +73,7 @@ class GrpcTransactions:
         def done(error: BaseException | None) -> None:
             loop.call_soon_threadsafe(resolve, error)
 
-        transactions = self._parts.messaging.transactions
+        transactions = self._parts.broker.transactions
         await self._parts.off_loop(
             lambda: transactions.end(position, commit=commit, group="", done=done)
         )
@@ -83,16 +83,16 @@ class GrpcTransactions:
 
     def due(self, now_ms: int) -> list[Half]:
         """Half messages of this protocol whose producers should be asked now."""
-        return self._parts.messaging.transactions.due(now_ms, of_topics=True)
+        return self._parts.broker.transactions.due(now_ms, of_topics=True)
 
     async def ask(self, half: Half, now_ms: int) -> bool:
         """Ask a client what becomes of a message; returns whether the question went out."""
         client = next(iter(self._parts.clients.producers_of(half.topic)), None)
-        transactions = self._parts.messaging.transactions
+        transactions = self._parts.broker.transactions
         if client is None:
             transactions.put_off(half, now_ms + LOOK_AGAIN_MS)
             return False
-        interval_ms = self._parts.messaging.options.transactions.ask_interval_ms
+        interval_ms = self._parts.broker.options.transactions.ask_interval_ms
         transactions.put_off(half, now_ms + interval_ms)
         try:
             record = await self._parts.off_loop(lambda: transactions.question(half))

@@ -148,7 +148,7 @@ class BrokerAdmin:
 
     def config(self, _: Request) -> Answer:
         options = self._context.store.options
-        topics = self._context.messaging.options.topics
+        topics = self._context.broker.options.topics
         lines = {
             "brokerName": self._context.broker_name,
             "brokerClusterName": self._context.cluster_name,

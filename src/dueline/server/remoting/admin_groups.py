@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from dueline.broker.groups import Member
+from dueline.broker.names import is_system_group, retry_topic
 from dueline.errors import InvalidRequest, NotFound
-from dueline.messaging.groups import Member
-from dueline.messaging.names import is_system_group, retry_topic
 from dueline.server.remoting.admin_topics import store_ms_at
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
@@ -53,8 +53,8 @@ class GroupAdmin:
 
     def __init__(self, context: Context, hub: Hub) -> None:
         self._context = context
-        self._messaging = context.messaging
-        self._offsets = context.messaging.offsets
+        self._broker = context.broker
+        self._offsets = context.broker.offsets
         self._hub = hub
 
     def table(self) -> Mapping[int, Handler]:
@@ -79,27 +79,27 @@ class GroupAdmin:
 
     def create(self, request: Request) -> Answer:
         config = GroupConfig.decode_request(request.command.body)
-        self._messaging.group_table.put(config)
+        self._broker.group_table.put(config)
         self._context.topics.ensure(
             retry_topic(config.group_name), queue_count=max(config.retry_queue_nums, 1)
         )
-        self._messaging.save()
+        self._broker.save()
         return OK
 
     def delete(self, request: Request) -> Answer:
         header = DeleteGroupRequest.decode(request.command.ext)
-        self._messaging.group_table.delete(header.group_name)
+        self._broker.group_table.delete(header.group_name)
         if header.removes_offsets:
             self._offsets.remove(header.group_name)
-        self._messaging.save()
+        self._broker.save()
         return OK
 
     def all_configs(self, _: Request) -> Answer:
-        return Answer(body=self._messaging.group_table.all().encode())
+        return Answer(body=self._broker.group_table.all().encode())
 
     def config(self, request: Request) -> Answer:
         name = GroupRequest.decode(request.command.ext).group
-        found = self._messaging.group_table.get(name)
+        found = self._broker.group_table.get(name)
         if found is None:
             raise NotFound(f"no consumer group {name[:200]}", what="group")
         return Answer(body=found.encode())
@@ -225,7 +225,7 @@ class GroupAdmin:
         """Let a group go on from another place; clients that are here are told to."""
         header = ResetOffsetRequest.decode(request.command.ext)
         topic = self._context.topics.find(header.topic)
-        self._messaging.group_table.find(header.group)
+        self._broker.group_table.find(header.group)
         queue_ids = list(range(topic.read_queue_nums))
         if header.queue_id is not None and header.queue_id >= 0:
             if header.queue_id not in queue_ids:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dueline.broker.names import is_system_topic
 from dueline.errors import InvalidRequest
-from dueline.messaging.names import is_system_topic
 from dueline.server.remoting.answers import OK, Answer
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
@@ -65,13 +65,13 @@ class TopicAdmin:
                 attributes=attributes or None,
             )
         )
-        self._context.messaging.save()
+        self._context.broker.save()
         return OK
 
     def delete(self, request: Request) -> Answer:
         topic = TopicRequest.decode(request.command.ext).topic
         self._context.topics.delete(topic)
-        self._context.messaging.save()
+        self._context.broker.save()
         return OK
 
     def all_configs(self, _: Request) -> Answer:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
+from dueline.broker.consumer_offsets import check_group
+from dueline.broker.names import group_of_retry
 from dueline.budget import Budget
-from dueline.consumer_offsets import check_group
 from dueline.errors import InvalidRequest
 from dueline.message import check_topic
-from dueline.messaging.names import group_of_retry
 from dueline.server.remoting.answers import OK, Answer
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dueline.broker import retries
 from dueline.errors import NotFound
-from dueline.messaging import retries
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
@@ -28,7 +28,7 @@ class SendBacks:
 
     def send_back(self, request: Request) -> Answer | None:
         header = SendBackRequest.decode(request.command.ext)
-        group = self._context.messaging.group_table.get(header.group)
+        group = self._context.broker.group_table.get(header.group)
         if group is None:
             raise NotFound(
                 f"consumer group {header.group[:200]}: expected one that exists, found none",

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from dueline.engine import Results
+from dueline.broker import Broker
+from dueline.broker.engine import Results
 from dueline.errors import BrokerError, LimitExceeded
 from dueline.message import Message
-from dueline.messaging import Messaging
 from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.listeners import ANY_ADDRESSES
@@ -63,17 +63,17 @@ class _Send(NamedTuple):  # a tuple: one is made for every send
 class Context:
     """One broker, as its remoting handlers see it."""
 
-    def __init__(self, messaging: Messaging, runtime: Runtime) -> None:
-        self.messaging: Final = messaging
-        self.engine: Final = messaging.engine
-        self.store: Final = messaging.engine.store
-        self.clock: Final = messaging.clock
-        self.topics: Final = messaging.topics
-        self.groups: Final = messaging.groups
+    def __init__(self, broker: Broker, runtime: Runtime) -> None:
+        self.broker: Final = broker
+        self.engine: Final = broker.engine
+        self.store: Final = broker.engine.store
+        self.clock: Final = broker.clock
+        self.topics: Final = broker.topics
+        self.groups: Final = broker.groups
         self.outbox: Final = runtime.outbox
         self.loop: Final = runtime.loop
-        self.broker_name: Final = messaging.options.broker_name
-        self.cluster_name: Final = messaging.options.cluster_name
+        self.broker_name: Final = broker.options.broker_name
+        self.cluster_name: Final = broker.options.cluster_name
         self._runtime = runtime
         self._turn: list[_Send] = []
         self._turn_size_bytes = 0
@@ -138,7 +138,7 @@ class Context:
 
     def saved(self, request: Request, then: Callable[[], Answer | None]) -> None:
         """Make topics and groups durable, then go on in the loop's thread."""
-        future = self._runtime.in_thread(self.messaging.save)
+        future = self._runtime.in_thread(self.broker.save)
 
         def go_on(done: asyncio.Future[None]) -> None:
             try:
@@ -161,8 +161,8 @@ class Context:
 
     def save_soon(self) -> None:
         """Make topics and groups durable in the background."""
-        if not self.topics.is_saved or not self.messaging.group_table.is_saved:
-            future = self._runtime.in_thread(self.messaging.save)
+        if not self.topics.is_saved or not self.broker.group_table.is_saved:
+            future = self._runtime.in_thread(self.broker.save)
             future.add_done_callback(_log_failure)
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from dueline.broker.filters import filter_of
+from dueline.broker.groups import Consumption, Member
 from dueline.errors import InvalidRequest
-from dueline.messaging.filters import filter_of
-from dueline.messaging.groups import Consumption, Member
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
@@ -69,7 +69,7 @@ class GroupMembers:
         for producer in beat.producer_data_set:
             self._groups.producer(producer.group_name, self._member(request, beat.client_id))
         for consumer in beat.consumer_data_set:
-            self._context.messaging.ensure_group(consumer.group_name)
+            self._context.broker.ensure_group(consumer.group_name)
             # With a fingerprint a client may leave out what it has said before.
             is_short = beat.without_sub and not consumer.subscription_data_set
             is_changed |= self._groups.consumer(
@@ -120,7 +120,7 @@ class GroupMembers:
             self._groups.drop_channel(channel)
 
     def _tell(self, name: str) -> None:
-        config = self._context.messaging.group_table.get(name)
+        config = self._context.broker.group_table.get(name)
         if config is not None and not config.notify_consumer_ids_changed_enable:
             return
         ext = ConsumerGroupRequest(consumer_group=name).encode()
@@ -137,7 +137,7 @@ class GroupMembers:
 
     def lock(self, _: Request, wanted: LockRequest) -> Answer:
         _check_count("queues", len(wanted.queues), QUEUE_COUNT_MAX)
-        held = self._context.messaging.locks.lock(
+        held = self._context.broker.locks.lock(
             wanted.consumer_group,
             wanted.client_id,
             [(queue.topic, queue.queue_id) for queue in wanted.queues],
@@ -149,7 +149,7 @@ class GroupMembers:
         return Answer(body=LockResult(queues=queues).encode())
 
     def unlock(self, _: Request, wanted: LockRequest) -> Answer:
-        self._context.messaging.locks.unlock(
+        self._context.broker.locks.unlock(
             wanted.consumer_group,
             wanted.client_id,
             [(queue.topic, queue.queue_id) for queue in wanted.queues],

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from dueline.broker.names import is_system_topic
+from dueline.broker.topics import with_permission
 from dueline.budget import Budget
 from dueline.errors import NotFound
-from dueline.messaging.names import is_system_topic
-from dueline.messaging.topics import with_permission
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
@@ -152,7 +152,7 @@ class NameServer:
             if perm != config.perm and not is_system_topic(config.topic_name):
                 self._context.topics.put(with_permission(config, perm))
                 count += 1
-        self._context.messaging.save()
+        self._context.broker.save()
         return count
 
     # Key and value pairs: kept in memory, for the tools that write some before they delete topics

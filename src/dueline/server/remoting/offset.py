@@ -48,7 +48,7 @@ class Offsets:
 
     def query(self, request: Request) -> Answer:
         header = QueryConsumerOffsetRequest.decode(request.command.ext)
-        offsets = self._context.messaging.offsets.get(header.consumer_group, header.topic)
+        offsets = self._context.broker.offsets.get(header.consumer_group, header.topic)
         if header.queue_id in offsets:
             return _offset(offsets[header.queue_id])
         start, end = self._store.offset_range(header.topic, header.queue_id)
@@ -68,7 +68,7 @@ class Offsets:
                 ResponseCode.INVALID_PARAMETER,
                 f"topic {header.topic}: no queue {header.queue_id}",
             )
-        self._context.messaging.offsets.set(
+        self._context.broker.offsets.set(
             header.consumer_group, header.topic, {header.queue_id: header.commit_offset}
         )
         return OK

@@ -4,7 +4,7 @@ The client builds a receipt of eight words from what it is given and shows it ag
 
     start-offset  pop-time  invisible-time  revive-queue  retry  broker  queue  offset
 
-Ours name a holding of `dueline.messaging.pop`, shared with the gRPC protocol: queue and offset say
+Ours name a holding of `dueline.broker.pop`, shared with the gRPC protocol: queue and offset say
 which message, and the serial number of the holding travels as the revive queue, the one number that
 the broker chooses both here and when the invisible time changes. A number like 999 would mean
 orderly consumption, so serial numbers are shifted beyond it.
@@ -23,13 +23,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dueline.engine import Results
+from dueline.broker.engine import Results
+from dueline.broker.filters import filter_of
+from dueline.broker.names import dead_topic
+from dueline.broker.pop import Held, Holding, Pop, Received
+from dueline.broker.pop_receipt import Receipt
+from dueline.broker.retries import dead_record
 from dueline.errors import BrokerError, InvalidRequest
-from dueline.messaging.filters import filter_of
-from dueline.messaging.names import dead_topic
-from dueline.messaging.pop import Held, Holding, Pop, Received
-from dueline.messaging.pop_receipt import Receipt
-from dueline.messaging.retries import dead_record
 from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
 from dueline.server.remoting.assignment import ANY_QUEUE
 from dueline.server.remoting.channel import Request
@@ -108,7 +108,7 @@ class Pops:
 
     def _understand(self, header: PopRequest) -> _Wish:
         config = self._context.topics.find(header.topic)
-        group = self._context.messaging.group_table.find(header.consumer_group)
+        group = self._context.broker.group_table.find(header.consumer_group)
         if not config.perm & Permission.READ or not group.consume_enable:
             raise Refused(ResponseCode.NO_PERMISSION, f"{header.topic} may not be read")
         if not ANY_QUEUE <= header.queue_id < config.read_queue_nums:
@@ -243,7 +243,7 @@ class Pops:
             held.record, held.properties, group=wish.group, topic=wish.topic, attempt=held.attempt
         )
         self._context.topics.ensure(dead_topic(wish.group), queue_count=1)
-        await self._context.in_thread(self._context.messaging.save)
+        await self._context.in_thread(self._context.broker.save)
         written: asyncio.Future[Results | BaseException] = self._context.loop.create_future()
 
         def settle(results: Results | BaseException) -> None:

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from dueline.broker.pop import Held
+from dueline.broker.pop_receipt import Receipt
+from dueline.broker.retries import ATTEMPT_MAX
 from dueline.errors import InvalidRequest
 from dueline.message import encode_properties
-from dueline.messaging.pop import Held
-from dueline.messaging.pop_receipt import Receipt
-from dueline.messaging.retries import ATTEMPT_MAX
 
 __all__ = ["SERIAL_SHIFT", "Records"]
 

@@ -15,9 +15,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from dueline.broker.filters import Filter, filter_of
+from dueline.broker.watches import Watch
 from dueline.errors import InvalidRequest, LimitExceeded
 from dueline.message import decode_properties
-from dueline.messaging.filters import Filter, filter_of
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
@@ -25,7 +26,6 @@ from dueline.server.remoting.hub import Handler, Hub
 from dueline.server.shares import Share
 from dueline.store import ReadResult, ReadStatus
 from dueline.store import record as records
-from dueline.watches import Watch
 from dueline.wire.codes import Permission, PullFlag, RequestCode, ResponseCode
 from dueline.wire.headers import PullRequest, PullResponse
 
@@ -69,7 +69,7 @@ class Pulls:
         self._check(header)
         wanted = self._filter(header)
         if header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0:
-            self._context.messaging.offsets.set(
+            self._context.broker.offsets.set(
                 header.consumer_group, header.topic, {header.queue_id: header.commit_offset}
             )
         pull = _Pull(self._context, request, header, wanted)
@@ -80,7 +80,7 @@ class Pulls:
         return pull.start()
 
     def _check(self, header: PullRequest) -> None:
-        group = self._context.messaging.group_table.find(header.consumer_group)
+        group = self._context.broker.group_table.find(header.consumer_group)
         if not group.consume_enable:
             raise Refused(
                 ResponseCode.NO_PERMISSION,
@@ -108,7 +108,7 @@ class Pulls:
                 "found none",
             )
         if group.consumption.message_model == "BROADCASTING":
-            config = self._context.messaging.group_table.find(header.consumer_group)
+            config = self._context.broker.group_table.find(header.consumer_group)
             if not config.consume_broadcast_enable:
                 raise Refused(
                     ResponseCode.NO_PERMISSION,

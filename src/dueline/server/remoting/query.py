@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from dueline.broker.recall_handle import RecallHandle
 from dueline.errors import InvalidRequest, NotFound
 from dueline.message import DELAY_LOG_MARK, message_id, pack_host
-from dueline.messaging.recall_handle import RecallHandle
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context

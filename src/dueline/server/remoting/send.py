@@ -25,6 +25,10 @@ from dueline.admission import (
     check_target,
     drop_broker_properties,
 )
+from dueline.broker import retries
+from dueline.broker.names import dead_topic, group_of_retry
+from dueline.broker.recall_handle import RecallHandle
+from dueline.broker.topics import check_writable
 from dueline.errors import BrokerError, NotFound
 from dueline.message import (
     PROPERTIES_SIZE_MAX,
@@ -33,10 +37,6 @@ from dueline.message import (
     decode_properties,
     new_message,
 )
-from dueline.messaging import retries
-from dueline.messaging.names import dead_topic, group_of_retry
-from dueline.messaging.recall_handle import RecallHandle
-from dueline.messaging.topics import check_writable
 from dueline.server.remoting.answers import Answer, Refused, message_code_of
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
@@ -135,7 +135,7 @@ class Sends:
                 target.reconsume_times,
             )
             if "TRAN_MSG" in properties:
-                context.messaging.transactions.check_room()
+                context.broker.transactions.check_room()
             if target.group is not None:
                 message = self._retried(request, header, message, target.group)
             messages = [message]
@@ -161,7 +161,7 @@ class Sends:
             self._held[topic].append(send)
             return
         self._held[topic] = [send]
-        saving = self._context.in_thread(self._context.messaging.save)
+        saving = self._context.in_thread(self._context.broker.save)
         saving.add_done_callback(partial(self._release, topic))
 
     def _release(self, topic: str, saving: asyncio.Future[None]) -> None:
@@ -302,7 +302,7 @@ class Sends:
         self, request: Request, header: SendRequest, message: Message, group: str
     ) -> Message:
         """A consumer that could not send back sends itself; too often is too often here too."""
-        config = self._context.messaging.group_table.get(group)
+        config = self._context.broker.group_table.get(group)
         if config is None:
             raise NotFound(
                 f"consumer group {group[:200]}: expected one that exists, found none",

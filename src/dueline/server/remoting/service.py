@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from dueline.messaging import Messaging
-from dueline.messaging.pop import Pop
+from dueline.broker import Broker
+from dueline.broker.pop import Pop
 from dueline.server.connections import Connections
 from dueline.server.remoting.admin import Admin
 from dueline.server.remoting.assignment import Assignments
@@ -69,14 +69,14 @@ class RemotingService:
 
     def __init__(
         self,
-        messaging: Messaging,
+        broker: Broker,
         options: RemotingOptions | None = None,
         *,
         pop: Pop | None = None,
         connections: Connections | None = None,
         on_failure: OnFailure = lambda error: None,
     ) -> None:
-        self._messaging = messaging
+        self._broker = broker
         self._pop = pop
         self._options = options or RemotingOptions()
         self.limits: Final = self._options.limits
@@ -122,7 +122,7 @@ class RemotingService:
     async def _listen(self) -> list[asyncio.Task[None]]:
         loop = asyncio.get_running_loop()
         runtime = Runtime(loop=loop, outbox=Outbox(loop), threads=self._threads)
-        context = Context(self._messaging, runtime)
+        context = Context(self._broker, runtime)
         tasks = []
         if self._options.broker is not None:
             broker = self._hub("broker", runtime)

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from dueline.broker.transactions import Half
 from dueline.errors import BrokerError, NotFound
 from dueline.message import SYS_COMMIT, SYS_ROLLBACK, decode_properties
-from dueline.messaging.transactions import Half
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
@@ -29,7 +29,7 @@ class TransactionEnds:
 
     def __init__(self, context: Context, hub: Hub) -> None:
         self._context = context
-        self._transactions = context.messaging.transactions
+        self._transactions = context.broker.transactions
         self._hub = hub
         self._turn = 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dueline.broker.pop import InvalidReceipt
 from dueline.errors import (
     BrokerError,
     CorruptRecord,
@@ -13,7 +14,6 @@ from dueline.errors import (
     StoreClosed,
     Unavailable,
 )
-from dueline.messaging.pop import InvalidReceipt
 from dueline.server.grpc.codes import Code, Refused, code_of, status
 
 CASES: list[tuple[BaseException, int]] = [

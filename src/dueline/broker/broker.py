@@ -1,0 +1,88 @@
+"""Everything that a messaging protocol needs beside the engine, in one place.
+
+    topics            which topics there are                      topics.json
+    group_table       what consumer groups may do                 subscriptionGroup.json
+    offsets           how far they have read                      consumerOffset.json
+    groups            who is here, and what they subscribe to     memory: heartbeats
+    locks             who consumes which queue in order           memory: renewals
+    transactions      half messages that wait for a decision      read from the store
+
+Both protocols share one `Broker`, so a message that is sent with one is received with the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.engine import Engine
+from dueline.broker.group_configs import GroupTable
+from dueline.broker.groups import Groups
+from dueline.broker.locks import QueueLocks
+from dueline.broker.names import retry_topic
+from dueline.broker.topics import TopicOptions, Topics
+from dueline.broker.transactions import TransactionOptions, Transactions
+from dueline.store import Files
+
+__all__ = ["Broker", "BrokerOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """What operators may choose."""
+
+    broker_name: str = "dueline"
+    cluster_name: str = "DefaultCluster"
+    topics: TopicOptions = field(default_factory=TopicOptions)
+    auto_create_groups: bool = True
+    transactions: TransactionOptions = field(default_factory=TransactionOptions)
+
+
+class Broker:
+    """The state that all protocols share."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        offsets: ConsumerOffsets,
+        *,
+        files: Files | None = None,
+        options: BrokerOptions | None = None,
+    ) -> None:
+        self.options: Final = options or BrokerOptions()
+        self.engine: Final = engine
+        self.clock: Final = engine.clock
+        self.offsets: Final = offsets
+        files = files or Files()
+        folder = engine.store.path / "config"
+        self.topics: Final = Topics(
+            folder / "topics.json",
+            files,
+            clock=self.clock,
+            options=self.options.topics,
+            stored=engine.store,
+        )
+        self.group_table: Final = GroupTable(
+            folder / "subscriptionGroup.json",
+            files,
+            clock=self.clock,
+            auto_create=self.options.auto_create_groups,
+        )
+        self.groups: Final = Groups()
+        self.locks: Final = QueueLocks(self.clock)
+        self.transactions: Final = Transactions(engine, offsets, self.options.transactions)
+
+    def ensure_group(self, name: str) -> None:
+        """A consumer group is here: it has a configuration, and a topic for its retries.
+
+        Raises:
+            NotFound: groups are not made by being used.
+        """
+        config = self.group_table.find(name)
+        self.topics.ensure(retry_topic(name), queue_count=max(config.retry_queue_nums, 1))
+
+    def save(self) -> None:
+        """Make topics and groups durable; blocks for the disk."""
+        self.topics.save()
+        self.group_table.save()

@@ -1,0 +1,306 @@
+"""Receiving with receipts: a message belongs to whoever received it, for a while.
+
+    receive     messages nobody holds, and a receipt for each; invisible to others for a duration
+    finish      acknowledge by receipt: it will not come again, and that is on disk
+    change      by receipt: another duration from now on, and a new receipt
+    peek        what a receipt stands for
+
+Whoever does not finish a message in time gets it again, or another consumer of the group does, one
+attempt older; after the last attempt `receive` gives it to the caller as *dead*, to be put into
+the dead-letter topic and then finished. Messages are never copied for this: they stay where they
+stand in their queue, and a lane (see `pop_lane`) remembers what the group holds.
+
+A receipt names the lane, the offset and the serial number of the holding; each new holding makes
+the receipts before it invalid. A receipt whose time is over but whose message nobody has received
+since still counts: the work was done, and to do it twice helps nobody.
+
+`renew`: a holding that is renewed for as long as its owner is there (`is_present`), up to a
+bound. It happens when its time is over and somebody looks, so it costs nothing before.
+
+Survives a kill at any moment (see `pop_log`). Any thread may call; calls for one group and topic
+take turns. Nothing here waits: `watch` says when to look again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.filters import EVERYTHING, Filter
+from dueline.broker.pop_lane import RETRY_LANE, Entry, Lane
+from dueline.broker.pop_lanes import Lanes
+from dueline.broker.pop_log import Done, LaneName, PopLog, finish, hold
+from dueline.broker.pop_receipt import InvalidReceipt, Receipt
+from dueline.broker.pop_take import Held, Holding, QueueReader, Received, Share, Take
+from dueline.clock import Clock
+from dueline.errors import NotFound
+from dueline.store.files import Files
+
+__all__ = ["Held", "Holding", "InvalidReceipt", "Pop", "Received"]
+
+SIZE_BYTES_MAX: Final = 4 << 20
+"""Of one call of `receive`: an answer has to fit into a frame, and into memory many times over."""
+
+
+class Pop:
+    """Everything that groups hold."""
+
+    def __init__(  # noqa: PLR0913 - what it stands on, by keyword
+        self,
+        path: Path,
+        *,
+        files: Files,
+        store: QueueReader,
+        clock: Clock,
+        offsets: ConsumerOffsets | None = None,
+        is_synced: bool = True,
+    ) -> None:
+        """Open or create the file of receipts at `path`.
+
+        Args:
+            offsets: where groups stood that used another protocol; it is told how far they are.
+        """
+        self._clock = clock
+        self._log = PopLog(path, files, is_synced=is_synced)
+        self._lanes = Lanes(self._log, store, offsets)
+        self.is_present: Callable[[str], bool] = lambda owner: False
+        """Is this owner still there? Decides about renewing."""
+        if offsets is not None:
+            offsets.on_reset(self._lanes.reset)
+
+    # The file
+
+    def on_gathered(self, callback: Callable[[], None]) -> None:
+        """Call when there is something to flush."""
+        self._log.on_gathered = callback
+
+    def flush(self) -> None:
+        """Write what has gathered; answers those who wait for it."""
+        self._log.flush(self._lanes.state)
+
+    def close(self) -> None:
+        self._log.close(self._lanes.state)
+
+    # Receiving
+
+    def receive(  # noqa: PLR0913 - from where, and keyword-only how
+        self,
+        group: str,
+        topic: str,
+        queue_ids: Sequence[int],
+        *,
+        count_max: int,
+        holding: Holding,
+        wanted: Filter = EVERYTHING,
+        size_bytes_max: int = SIZE_BYTES_MAX,
+        retry_queue_ids: Sequence[int] = (),
+    ) -> Received:
+        """Take up to `count_max` messages that nobody holds: first what comes again, then new ones.
+
+        Args:
+            size_bytes_max: of all records together; the first one is taken however large it is.
+            retry_queue_ids: queues of the group's retry topic, for messages of this topic that
+                clients of the other protocol have refused.
+
+        Raises:
+            LimitExceeded: too many groups and queues, or too much is held and not finished.
+            Unavailable, StoreClosed: receipts cannot be written.
+        """
+        share = self._lanes.share(group, topic)
+        with share.lock:
+            ids = [RETRY_LANE | queue_id for queue_id in retry_queue_ids]
+            ids += share.next_turn(queue_ids)
+            lanes = [self._lanes.lane(share, queue_id) for queue_id in ids]
+            self._lanes.follow(share, lanes)
+            take = Take(
+                share=share,
+                holding=holding,
+                wanted=wanted,
+                count_max=count_max,
+                size_bytes_max=size_bytes_max,
+                now_ms=self._clock.now_ms(),
+                is_present=self.is_present,
+                messages=[],
+                dead=[],
+                changes=[],
+            )
+            try:
+                for lane in lanes:
+                    take.again(lane)
+                for lane in lanes:
+                    take.new(lane)
+                    if take.others:
+                        self._lanes.make_for_others(share, lane, take.others)
+                        take.others.clear()
+            finally:
+                if take.changes:
+                    self._log.append(take.changes)
+            if not take.messages and not take.dead:
+                self._lanes.check_room()
+            self._lanes.publish(share, lanes)
+        return Received(messages=take.messages, dead=take.dead)
+
+    def next_visible_ms(self, group: str, topic: str) -> int | None:
+        """When the next message that is held now may come again."""
+        share = self._lanes.share(group, topic)
+        with share.lock:
+            times = [lane.next_visible_ms() for lane in list(share.lanes.values())]
+        return min((time for time in times if time is not None), default=None)
+
+    def watch(self, group: str, topic: str, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` whenever a message of the group may be received sooner than was said.
+
+        Returns:
+            A function that ends it.
+        """
+        watchers = self._lanes.share(group, topic).watchers
+        watchers.add(wake)
+        return lambda: watchers.discard(wake)
+
+    # Receipts
+
+    def finish(self, group: str, topic: str, receipt: str, done: Done) -> None:
+        """Acknowledge; `done` is called when it is on disk, or with what went wrong.
+
+        Raises:
+            InvalidReceipt: not ours, or replaced; `done` is not called.
+        """
+        share, lane, offset, serial = self._parse(group, topic, receipt)
+        with share.lock:
+            entry = lane.entries.get(offset)
+            if entry is None:
+                if offset >= lane.cursor:
+                    raise InvalidReceipt("receipt: expected one of this store, found another's")
+                # Done before; whoever asks again wants to be sure.
+                self._log.append((), done)
+                return
+            _check_serial(entry, serial)
+            freed = lane.finish(offset)
+            self._log.append([finish(lane, offset)], done)
+            self._lanes.publish(share, (lane,))
+        if freed is not None:
+            share.wake()
+
+    def change(
+        self, group: str, topic: str, receipt: str, invisible_ms: Callable[[int], int] | int
+    ) -> str:
+        """Hold for another duration from now on; returns the new receipt.
+
+        Args:
+            invisible_ms: the duration, or a function that finds it by the attempt's number.
+
+        Raises:
+            InvalidReceipt: not ours, replaced, or of a message that is done.
+        """
+        share, lane, offset, serial = self._parse(group, topic, receipt)
+        with share.lock:
+            entry = lane.entries.get(offset)
+            if entry is None:
+                raise InvalidReceipt("receipt: expected a message that is not done, found one")
+            _check_serial(entry, serial)
+            duration = (
+                invisible_ms if isinstance(invisible_ms, int) else invisible_ms(entry.attempt)
+            )
+            lane.hold(
+                offset,
+                replace(
+                    entry,
+                    visible_ms=self._clock.now_ms() + duration,
+                    serial=entry.serial + 1,
+                    renew_until_ms=0,
+                ),
+            )
+            self._log.append([hold(lane, offset)])
+            receipt = share.receipt(lane, offset)
+        share.wake()
+        return receipt
+
+    def peek(self, group: str, topic: str, receipt: str) -> Held:
+        """The message that a receipt stands for.
+
+        Raises:
+            InvalidReceipt: as with `change`.
+            NotFound: its record is gone.
+        """
+        share, lane, offset, serial = self._parse(group, topic, receipt)
+        with share.lock:
+            entry = lane.entries.get(offset)
+            if entry is None:
+                raise InvalidReceipt("receipt: expected a message that is not done, found one")
+            _check_serial(entry, serial)
+            found = share.read_one(lane, offset)
+            if found is None:
+                raise NotFound("message: expected its record, found that retention has deleted it")
+            return share.held(lane, offset, *found)
+
+    def give_back(self, group: str, topic: str, receipts: Sequence[str]) -> None:
+        """Received for nobody: visible again at once, and not counted as an attempt."""
+        for receipt in receipts:
+            share, lane, offset, serial = self._parse(group, topic, receipt)
+            with share.lock:
+                entry = lane.entries.get(offset)
+                if entry is None or entry.serial != serial:
+                    continue
+                returned = Entry(
+                    attempt=entry.attempt - 1,
+                    visible_ms=self._clock.now_ms(),
+                    serial=entry.serial + 1,
+                    message_group=entry.message_group,
+                )
+                lane.hold(offset, returned)
+                self._log.append([hold(lane, offset)])
+            share.wake()
+
+    def release(self, owner: str) -> int:
+        """An owner has gone: what it held and would have renewed comes again now."""
+        count = 0
+        for share in self._lanes.shares():
+            with share.lock:
+                for lane in list(share.lanes.values()):
+                    count += self._release(lane, owner)
+            share.wake()
+        return count
+
+    def _release(self, lane: Lane, owner: str) -> int:
+        offsets = [
+            offset
+            for offset, entry in lane.entries.items()
+            if entry.owner == owner and entry.renew_until_ms
+        ]
+        for offset in offsets:
+            entry = lane.entries[offset]
+            # The serial stays: the owner may have finished it and its word be on the way.
+            lane.hold(
+                offset, replace(entry, visible_ms=self._clock.now_ms(), owner="", renew_until_ms=0)
+            )
+        if offsets:
+            self._log.append([hold(lane, offset) for offset in offsets])
+        return len(offsets)
+
+    def held_count(self, group: str, topic: str) -> int:
+        """How many messages the group holds, parked ones included."""
+        share = self._lanes.share(group, topic)
+        with share.lock:
+            return sum(len(lane.entries) for lane in list(share.lanes.values()))
+
+    # Inside
+
+    def _parse(self, group: str, topic: str, receipt: str) -> tuple[Share, Lane, int, int]:
+        parsed = Receipt.decode(receipt)
+        found = self._lanes.find(parsed.lane) if parsed.epoch == self._log.epoch else None
+        if found is None or found[0].name != LaneName(group=group, topic=topic):
+            raise InvalidReceipt(
+                "receipt: expected one of this store, group and topic, found another's"
+            )
+        return *found, parsed.offset, parsed.serial
+
+
+def _check_serial(entry: Entry, serial: int) -> None:
+    if entry.serial != serial:
+        raise InvalidReceipt(
+            f"receipt: expected the newest ({entry.serial}), found {serial}; the message was "
+            "received again or its duration changed since"
+        )

@@ -1,8 +1,0 @@
-"""What every messaging protocol shares: topics, groups, offsets, locks, retries, transactions.
-
-Above the engine and below the servers; knows no sockets and no event loop.
-"""
-
-from dueline.messaging.messaging import Messaging, MessagingOptions
-
-__all__ = ["Messaging", "MessagingOptions"]

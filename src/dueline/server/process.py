@@ -1,0 +1,336 @@
+"""One broker: a store, the threads around it, and its ports: Flight, and RocketMQ's 4.x protocol.
+
+    gRPC threads ──▶ engine ──▶ writer thread ──▶ store ◀── gate thread: opens the gate in time
+    remoting loop ─▶   ▲                          │   ▲
+                       └───── readers woken ◀─────┘   └──── caretaker thread: checkpoints, retention
+
+`start` returns when requests are served. `stop` is the reverse, in an order that keeps promises:
+nothing new is accepted, what was accepted is written and answered, calls under way end, and only
+then the store is closed. If the store fails under way, `on_failure` is told once; then only `stop`
+is left, and opening the store again repairs it.
+
+A broker is one process per folder: the store's lock sees to that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Final
+
+import pyarrow as pa
+
+from dueline.broker import Broker, BrokerOptions
+from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.engine import Engine
+from dueline.broker.metered import MeteredStore
+from dueline.broker.topics import TopicOptions
+from dueline.clock import Clock
+from dueline.config import Config
+from dueline.errors import StoreClosed, Unavailable
+from dueline.flight.control import DriverReport
+from dueline.server.accepted import Accepted
+from dueline.server.backups import Backups
+from dueline.server.caretaker import Caretaker
+from dueline.server.connections import Connections
+from dueline.server.control import BrokerService, Pipeline
+from dueline.server.descriptors import connection_files, raise_limit
+from dueline.server.grpc.part import GrpcPart, grpc_options
+from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.listeners import Listener, primary_address
+from dueline.server.remoting.service import RemotingOptions, RemotingService
+from dueline.server.threads import OnFailure
+from dueline.server.ticker import GateTicker
+from dueline.server.writer import Writer
+from dueline.settings import parse_address
+from dueline.store import Files, StoreOptions
+from dueline.store.imports import check_finished
+
+__all__ = ["BrokerProcess", "NoPipeline", "store_options"]
+
+VIP_DISTANCE: Final = 2
+FILL_S_MAX: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class NoPipeline:
+    """The pipeline's place when it runs elsewhere; remembers only what it says."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._report = DriverReport(status="off")
+
+    def note_asked(self) -> None:
+        self._report = self._report.changed(asked_ms=self._clock.now_ms())
+
+    def note_committed(self) -> None:
+        self._report = DriverReport(status="off", asked_ms=self._clock.now_ms())
+
+    def note_error(self, error: str) -> None:
+        self._report = self._report.changed(error=error, error_ms=self._clock.now_ms())
+
+    def report(self) -> DriverReport:
+        return self._report
+
+
+class BrokerProcess:
+    """A running broker; `start` it once, `stop` it once."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        on_failure: OnFailure = lambda error: None,
+    ) -> None:
+        self.config: Final = config
+        self.clock: Final = clock or Clock()
+        self.pipeline: Pipeline = NoPipeline(self.clock)
+        self._files = files or Files()
+        self._on_failure = on_failure
+        self._failed = threading.Event()
+
+    def start(self) -> None:
+        """Open the store and serve.
+
+        Raises:
+            StoreLocked: another process has the folder open.
+            InvalidRequest: settings that do not fit the store.
+            Unavailable: the port is taken, too few files may be open, or an import into the
+                folder is not finished.
+            OSError: the folder cannot be written.
+        """
+        config = self.config
+        # First of all: to open the store takes files, and what it may have is known then.
+        self.connections = Connections(connection_files(raise_limit()))
+        check_finished(config.folder, self._files)
+        # Bound first: ids of messages name the port, and a taken port must not cost a recovery.
+        self.remoting_options = remoting_options(config)
+        try:
+            self.store = MeteredStore.open(
+                config.store_folder,
+                store_options(config, self.remoting_options),
+                clock=self.clock,
+                files=self._files,
+            )
+        except BaseException:
+            self.remoting_options.close()
+            raise
+        try:
+            self._assemble()
+        except BaseException:
+            self.remoting_options.close()
+            self.store.close()
+            raise
+        # The gRPC port first among the ports: it is the one that may be taken still.
+        self._writer.start()
+        try:
+            self.grpc.start()
+        except BaseException:
+            self._writer.stop()
+            self.remoting_options.close()
+            self.store.close()
+            raise
+        for part in (self._ticker, self._caretaker, self.service, self.remoting, self._accepted):
+            part.start()
+
+    def _assemble(self) -> None:
+        config = self.config
+        offsets_path = config.folder / "consumerOffset.json"
+        self._offsets = ConsumerOffsets(offsets_path, self._files)
+        self._writer = Writer(
+            self.store.put_all,
+            count_max=config.send.queue_count_max,
+            size_bytes_max=config.send.queue_size_bytes_max,
+            on_failure=self._fail,
+        )
+        self.engine = Engine(self.store, submit=self._writer.submit)
+        self._ticker = GateTicker(self.store, self.clock, on_failure=self._fail)
+        self.store.on_gate = self._ticker.wake
+        self.broker = Broker(
+            self.engine, self._offsets, files=self._files, options=messaging_options(config)
+        )
+        self.grpc = GrpcPart(
+            self.broker,
+            grpc_options(config),
+            folder=config.folder,
+            files=self._files,
+            connections=self.connections,
+            on_failure=self._fail,
+        )
+        self.remoting = RemotingService(
+            self.broker,
+            self.remoting_options,
+            pop=self.grpc.pop,
+            connections=self.connections,
+            on_failure=self._fail,
+        )
+        self._accepted = Accepted(self.connections, self._own_ports, on_failure=self._fail)
+        self._caretaker = Caretaker(self.store, self._offsets, on_failure=self._fail)
+        try:
+            self.service = BrokerService(
+                self.engine,
+                self._offsets,
+                shard=config.name,
+                address=config.listen.flight,
+                pipeline=_Late(self),
+                topics=self.broker.topics,
+                backups=Backups(
+                    self.store, files=self._files, save=self._save_tables, shard=config.name
+                ),
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise Unavailable(
+                f"listen.flight: expected to listen on {config.listen.flight}, found: "
+                f"{str(error).splitlines()[0]}; is the port taken by another broker?",
+                address=config.listen.flight,
+            ) from error
+
+    def _own_ports(self) -> list[int]:
+        """Ports whose servers accept by themselves."""
+        grpc = self.grpc.port if self.config.grpc.tls != "auto" else None
+        return [self.service.port, *([grpc] if grpc is not None else [])]
+
+    @property
+    def address(self) -> str:
+        """Where the Flight port really is: a configured port of 0 takes a free one."""
+        host = self.config.listen.flight.rpartition(":")[0]
+        return f"{host}:{self.service.port}"
+
+    @property
+    def local_address(self) -> str:
+        """The same for a process on this machine: an address that means "all" is none to call."""
+        host, _ = parse_address(self.config.listen.flight)
+        loopback = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+        own = self.config.listen.flight.rpartition(":")[0]
+        return f"{loopback.get(host, own)}:{self.service.port}"
+
+    def refuse(self) -> None:
+        """Accept nothing new from now on; readers that wait are let go."""
+        self.engine.refuse()
+
+    def fill_runway(self) -> None:
+        """Before the pipeline stops: let it carry over what falls due while it is away."""
+        ahead_ms = self.config.delivery.runway_ms
+        if not self.service.fill(ahead_ms, FILL_S_MAX):
+            log.warning("not all that is due soon was carried over within %g s", FILL_S_MAX)
+
+    def stop(self) -> None:
+        """Finish what was accepted, then close everything."""
+        self.refuse()
+        self._accepted.stop()
+        self._writer.stop()
+        self.remoting.stop()
+        self.grpc.stop()
+        self.service.stop()
+        self._ticker.stop()
+        self._caretaker.stop()
+        if not self._failed.is_set():
+            self._save_tables()
+        self.store.close()
+
+    def _save_tables(self) -> None:
+        """Write what is kept in memory between two saves."""
+        _save("topics and groups", self.broker.save)
+        _save("consumer offsets", self._offsets.save)
+
+    def _fail(self, error: BaseException) -> None:
+        """A thread ended or the store closed itself: told once, however many notice."""
+        if self._failed.is_set():
+            return
+        self._failed.set()
+        if not isinstance(error, StoreClosed):
+            log.error("the broker cannot go on: %r", error)
+        self._on_failure(error)
+
+
+def _save(what: str, save: Callable[[], object]) -> None:
+    """Write what the next start reads; a full disk must not be in the way."""
+    try:
+        save()
+    except Unavailable as error:
+        log.warning("%s were not saved: %s", what, error)
+
+
+class _Late:
+    """The pipeline that the broker has by the time of the call: it is started after the port."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._broker = broker
+
+    def note_asked(self) -> None:
+        self._broker.pipeline.note_asked()
+
+    def note_committed(self) -> None:
+        self._broker.pipeline.note_committed()
+
+    def note_error(self, error: str) -> None:
+        self._broker.pipeline.note_error(error)
+
+    def report(self) -> DriverReport:
+        return self._broker.pipeline.report()
+
+
+def store_options(config: Config, remoting: RemotingOptions | None = None) -> StoreOptions:
+    """The store's options: its section has the same names, and ids name the remoting port."""
+    options = StoreOptions(**asdict(config.store))
+    listener = remoting.broker if remoting is not None else None
+    if listener is None:
+        return options
+    host = primary_address(config.listen.advertised or listener.host)
+    return replace(options, host=host, port=listener.port)
+
+
+def messaging_options(config: Config) -> BrokerOptions:
+    """What all messaging protocols share."""
+    return BrokerOptions(
+        broker_name=config.name,
+        cluster_name=config.messaging.cluster,
+        topics=TopicOptions(auto_create=config.messaging.auto_create_topics),
+        auto_create_groups=config.messaging.auto_create_groups,
+    )
+
+
+def remoting_options(config: Config) -> RemotingOptions:
+    """The ports of RocketMQ's 4.x protocol, bound.
+
+    Raises:
+        Unavailable: one of them is taken.
+    """
+    names = _listener("listen.name_server", config.listen.name_server)
+    try:
+        broker = _listener("listen.remoting", config.listen.remoting)
+    except BaseException:
+        if names is not None:
+            names.close()
+        raise
+    return RemotingOptions(
+        name_server=names,
+        broker=broker,
+        vip=_vip_listener(config.listen.remoting),
+        advertised_host=config.listen.advertised,
+        limits=Limits(
+            connection_count_max=config.messaging.connection_count_max,
+            waiting_count_max=config.messaging.waiting_count_max,
+        ),
+    )
+
+
+def _vip_listener(address: str | None) -> Listener | None:
+    """The port two below the broker's, as clients work it out; none if it is taken."""
+    host, port = parse_address(address) if address is not None else ("", 0)
+    if port <= VIP_DISTANCE:
+        return None
+    try:
+        return Listener.bind("VIP channel", host, port - VIP_DISTANCE)
+    except Unavailable as error:
+        log.warning("clients with a VIP channel are not served: %s", error)
+        return None
+
+
+def _listener(name: str, address: str | None) -> Listener | None:
+    return None if address is None else Listener.bind(name, *parse_address(address))

@@ -1,0 +1,178 @@
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from dueline.broker.engine import Done, Engine, Results
+from dueline.broker.metered import MeteredStore
+from dueline.clock import Clock
+from dueline.errors import Unavailable
+from dueline.message import Message
+from dueline.store import Answer, ReadStatus, StoreOptions
+from dueline.store import record as records
+from dueline.store.restore import deliveries
+
+OPTIONS = StoreOptions(commit_segment_size_bytes=1 << 18, delay_segment_size_bytes=1 << 18)
+
+
+class Broker:
+    """An engine whose writer writes at once, on a clock that is moved by hand."""
+
+    def __init__(self, path: Path) -> None:
+        self.now_ms = 1_000_000
+        self.store = MeteredStore.open(path, OPTIONS, clock=Clock(lambda: self.now_ms))
+        self.engine = Engine(self.store, submit=self._submit)
+
+    def _submit(self, messages: Sequence[Message], done: Done) -> None:
+        done(self.store.put_all(messages))
+
+    def send(self, *bodies: str, **properties: str) -> Results:
+        answers: list[Results | BaseException] = []
+        messages = [Message(topic="t", body=b.encode(), properties=properties) for b in bodies]
+        self.engine.send(messages, answers.append)
+        (results,) = answers
+        assert not isinstance(results, BaseException)
+        return results
+
+    def carry(self) -> None:
+        corner = self.store.next_corner(until_ms=self.now_ms + 10_000, row_count_max=100)
+        self.store.deliver([deliveries(self.store.read_window(self.store.window(corner)))])
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = Broker(tmp_path)
+    yield broker
+    broker.store.close()
+
+
+def test_a_reader_at_the_end_is_woken_and_then_finds_the_message(broker: Broker) -> None:
+    woken: list[int] = []
+    waiting = broker.engine.pull("t", 0, 0, wake=lambda: woken.append(1))
+    assert waiting.result.status is ReadStatus.AT_END
+    assert waiting.watch is not None
+
+    broker.send("a", "b")
+
+    assert woken == [1]
+    found = broker.engine.pull("t", 0, 0, wake=lambda: woken.append(2))
+    assert [records.decode(view).body for view in found.result.records] == [b"a", b"b"]
+    assert found.watch is None
+
+
+def test_a_delayed_message_wakes_its_reader_when_it_is_due_and_not_before(broker: Broker) -> None:
+    woken: list[int] = []
+    broker.send("a", TIMER_DELAY_MS="1000")
+    broker.engine.pull("t", 0, 0, wake=lambda: woken.append(broker.now_ms))
+
+    broker.carry()
+    broker.now_ms += 999
+    broker.store.open_gate()
+    assert woken == []
+    broker.now_ms += 1
+    broker.store.open_gate()
+
+    assert woken == [1_001_000]
+
+
+def test_a_message_that_comes_between_reading_and_watching_is_not_missed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = broker.engine.watch
+
+    def late_watch(*arguments: object) -> object:
+        broker.send("just now")
+        return watch(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(broker.engine, "watch", late_watch)
+
+    pulled = broker.engine.pull("t", 0, 0, wake=lambda: None)
+
+    assert pulled.result.status is ReadStatus.FOUND
+    assert broker.engine.figures().waiting_reader_count == 0
+
+
+def test_a_reader_beyond_the_end_does_not_wait(broker: Broker) -> None:
+    pulled = broker.engine.pull("t", 0, 5, wake=lambda: None)
+
+    assert (pulled.result.status, pulled.watch) == (ReadStatus.BEYOND_END, None)
+
+
+def test_a_stopping_broker_refuses_and_lets_readers_go(broker: Broker) -> None:
+    woken: list[int] = []
+    broker.engine.pull("t", 0, 0, wake=lambda: woken.append(1))
+
+    broker.engine.refuse()
+
+    assert woken == [1]
+    for refused in (
+        lambda: broker.send("a"),
+        lambda: broker.engine.cancel(["k"]),
+        lambda: broker.engine.reschedule([("k", 1)]),
+    ):
+        with pytest.raises(Unavailable, match="stopping"):
+            refused()
+    assert broker.engine.pull("t", 0, 0, wake=lambda: None).watch is None
+    broker.engine.watch("t", 0, lambda: woken.append(2))
+    assert woken == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("properties", "due_ms"),
+    [
+        ({"TIMER_DELAY_MS": "1234"}, 1_001_234),
+        ({"DELAY": "2"}, 1_005_000),
+        ({"TIMER_DELIVER_MS": "1007000"}, 1_007_000),
+        ({}, None),
+    ],
+)
+def test_a_delivered_message_says_when_it_was_due(
+    broker: Broker, properties: dict[str, str], due_ms: int | None
+) -> None:
+    broker.send("a", **properties)
+    broker.carry()
+    broker.now_ms += 20_000
+    broker.store.open_gate()
+    (view,) = broker.engine.pull("t", 0, 0).result.records
+
+    assert broker.engine.due_ms_of(records.decode(view)) == due_ms
+
+
+def test_changes_of_mind_have_definite_answers(broker: Broker) -> None:
+    broker.send("a", TIMER_DELAY_MS="5000", KEYS="a")
+    broker.send("b", TIMER_DELAY_MS="5000", KEYS="b")
+    broker.send("c", KEYS="c")
+
+    assert broker.engine.cancel(["a", "c", "nobody"]) == [
+        Answer.CANCELLED,
+        Answer.DELIVERED,
+        Answer.UNKNOWN,
+    ]
+    assert broker.engine.reschedule([("b", 1_009_000), ("a", 1_009_000)]) == [
+        Answer.RESCHEDULED,
+        Answer.CANCELLED,
+    ]
+    assert [found.due_ms for found in broker.engine.find("b")][:1] == [1_009_000]
+
+
+def test_what_waits_is_summed_up(broker: Broker) -> None:
+    for delay in ("1000", "1500", "61000"):
+        broker.send("x", TIMER_DELAY_MS=delay)
+
+    summary = broker.engine.pending(bucket_ms=60_000)
+
+    assert summary.count == 3
+    assert summary.next_due_ms == 1_001_000
+    assert summary.by_topic == {"t": 3}
+    assert summary.by_bucket_ms == {960_000: 2, 1_020_000 // 60_000 * 60_000: 1}
+    assert broker.engine.pending(bucket_ms=60_000, topic="other").count == 0
+
+
+def test_the_next_due_may_be_at_the_gate_already(broker: Broker) -> None:
+    broker.send("x", TIMER_DELAY_MS="1000")
+    broker.carry()
+    broker.send("y", TIMER_DELAY_MS="2000")
+
+    figures = broker.engine.figures()
+
+    assert (figures.next_due_ms, figures.pending_count, figures.at_gate_count) == (1_001_000, 1, 1)

@@ -1,0 +1,161 @@
+"""The receipts' file: what is torn stays away, whatever is written in its place."""
+
+from __future__ import annotations
+
+import errno
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+
+from dueline.broker import pop_log
+from dueline.broker.pop_lane import Entry, Lane
+from dueline.broker.pop_log import LaneName, PopLog
+from dueline.errors import OutcomeUnknown
+from dueline.store.files import Bytes, File, Files, byte_view
+
+
+def held(path: Path) -> list[int]:
+    """The offsets that a reader of the file takes for received and not done."""
+    log = PopLog(path, Files())
+    (lane, _), *_ = log.open()
+    log.close(list)
+    return list(lane.entries)
+
+
+def write(log: PopLog, *changes: bytes) -> None:
+    """One frame, on disk when it returns."""
+    answers: list[BaseException | None] = []
+    log.append(changes, answers.append)
+    log.flush(list)
+    assert answers == [None]
+
+
+def open_with_three_held(path: Path, files: Files) -> tuple[PopLog, Lane]:
+    log = PopLog(path, files)
+    log.open()
+    lane = Lane(number=1, queue_id=0, cursor=0)
+    for offset in range(3):
+        lane.hold(offset, Entry(attempt=1, visible_ms=5_000, serial=1))
+    name = LaneName(group="g", topic="t")
+    write(log, pop_log.lane_change(lane, name), *(pop_log.hold(lane, at) for at in range(3)))
+    return log, lane
+
+
+def test_acknowledgement_behind_a_torn_frame_does_not_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "receipts.log"
+    log, lane = open_with_three_held(path, Files())
+    torn_at = len(path.read_bytes().rstrip(b"\0"))
+    write(log, pop_log.finish(lane, 0))
+    write(log, pop_log.finish(lane, 1))
+    log.close(list)
+    data = bytearray(path.read_bytes())
+    data[torn_at + 4] ^= 1  # its page was lost, the next frame's was not
+    path.write_bytes(data)
+
+    log = PopLog(path, Files())
+    log.open()
+    write(log, pop_log.finish(lane, 2))  # a frame as long as the torn one
+    log.close(list)
+
+    assert held(path) == [0, 1]
+
+
+class _FillingFiles(Files):
+    """A disk that becomes full in the middle of a write."""
+
+    is_full = False
+
+    def open(self, path: Path, *, writable: bool = False) -> File:
+        return _FillingFile(self, path, writable=writable)
+
+
+class _FillingFile(File):
+    def __init__(self, files: _FillingFiles, path: Path, *, writable: bool) -> None:
+        super().__init__(path, writable=writable)
+        self._files = files
+
+    def write_at(self, position: int, data: Bytes) -> None:
+        view = byte_view(data)
+        super().write_at(position, view[: len(view) * 3 // 4] if self._files.is_full else view)
+        if self._files.is_full:
+            raise OSError(errno.ENOSPC, "full")
+
+
+def test_part_of_a_write_that_a_full_disk_stopped_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "receipts.log"
+    files = _FillingFiles()
+    log, lane = open_with_three_held(path, files)
+    start = len(path.read_bytes().rstrip(b"\0"))
+    files.is_full = True
+    answers: list[BaseException | None] = []
+    log.append([b"\xff" * 400], answers.append)
+    log.flush(list)
+    assert isinstance(answers[0], OutcomeUnknown)
+
+    files.is_full = False
+    log._gathered.clear()
+    write(log, pop_log.finish(lane, 0))
+    log.close(list)
+
+    frame_size = 8 + len(pop_log.finish(lane, 0))
+    assert path.read_bytes()[start + frame_size :].strip(b"\0") == b""
+    assert held(path) == [1, 2]
+
+
+@pytest.mark.parametrize("size", [1, 9, 4_096, 10_000])
+def test_bytes_behind_the_last_frame_are_zeroed_when_it_is_opened(
+    tmp_path: Path, size: int
+) -> None:
+    path = tmp_path / "receipts.log"
+    log, _ = open_with_three_held(path, Files())
+    log.close(list)
+    end = len(path.read_bytes().rstrip(b"\0"))
+    path.write_bytes(path.read_bytes()[:end] + b"\xff" * size)
+
+    assert held(path) == [0, 1, 2]
+    assert path.read_bytes()[end:] == bytes(size)
+
+
+def fields_of(data: bytes) -> list[tuple[str, dict[str, int], bytes]]:
+    """The changes of a file, taken apart by the tables of the page that specifies it."""
+    page = (Path(__file__).resolve().parents[3] / "docs/format/receipts.md").read_text()
+    kinds = {}
+    for kind, size, text in re.findall(r"^\| `(.)` \| (\d+) \| ([^|]*) \|", page, re.MULTILINE):
+        fields = [(name, int(length)) for name, length in re.findall(r"(\w+) (\d+)", text)]
+        assert int(size) == 1 + sum(length for _, length in fields)
+        kinds[kind] = fields
+    assert data[:8] == b"DUEPOP01"
+    changes, at = [], 12
+    while size := int.from_bytes(data[at : at + 4], "big"):
+        frame = data[at + 8 : at + 8 + size]
+        assert int.from_bytes(data[at + 4 : at + 8], "big") == zlib.crc32(frame)
+        at += 8 + size
+        while frame:
+            kind, frame, values = chr(frame[0]), frame[1:], {}
+            for name, length in kinds[kind]:
+                values[name], frame = int.from_bytes(frame[:length], "big"), frame[length:]
+            tail_size = values.get("group_size", 0) + values.get("topic_size", 0)
+            changes.append((kind, values, frame[:tail_size]))
+            frame = frame[tail_size:]
+    return changes
+
+
+def test_the_file_is_what_its_page_says(tmp_path: Path) -> None:
+    log = PopLog(tmp_path / "receipts.log", Files())
+    log.open()
+    lane = Lane(number=7, queue_id=3, cursor=41)
+    lane.hold(40, Entry(attempt=2, visible_ms=5_000, serial=9))
+    changes = [pop_log.hold(lane, 40), pop_log.advance(lane), pop_log.finish(lane, 40)]
+    write(log, pop_log.lane_change(lane, LaneName(group="g", topic="top")))
+    write(log, *changes)
+    log.close(list)
+
+    named, held_one, advanced, finished = fields_of((tmp_path / "receipts.log").read_bytes())
+    sizes = {"group_size": 1, "topic_size": 3}
+    assert named == ("L", {"lane": 7, "queue": 3, "cursor": 41, **sizes}, b"gtop")
+    message = {"offset": 40, "message_group": 0, "attempt": 2, "serial": 9, "visible_ms": 5_000}
+    assert held_one == ("H", {"lane": 7, **message}, b"")
+    assert advanced == ("C", {"lane": 7, "cursor": 41}, b"")
+    assert finished == ("F", {"lane": 7, "offset": 40}, b"")

@@ -1,0 +1,163 @@
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.server.local import (
+    carry,
+    outgoing,
+    pull_bodies,
+    running,
+    send,
+    small_config,
+    wait_until,
+)
+
+from dueline.clock import Clock
+from dueline.errors import StoreClosed, StoreFailed, Unavailable
+from dueline.flight.control import Acknowledge, ControlClient, Positions, StartPositions
+from dueline.server.process import BrokerProcess
+from dueline.store import Files, StoreOptions
+from dueline.store.files import File
+
+
+def test_everything_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    with running(config) as broker, ControlClient(broker.address) as client:
+        send(client, outgoing("now"))
+        send(client, outgoing("carried over", TIMER_DELAY_MS="200"))
+        carry(broker.store)
+        send(client, outgoing("pending", TIMER_DELAY_MS="3600000"))
+        client.ask(Acknowledge(group="g", topic="orders", offsets={"0": 1}), Positions)
+
+    with running(config) as broker, ControlClient(broker.address) as client:
+        wait_until(lambda: pull_bodies(client) == ["now", "carried over"], "the carried one")
+        assert broker.store.pending_count() == 1
+        request = StartPositions(topic="orders", at="start", group="g")
+        assert client.ask(request, Positions).offsets == {"0": 1}
+
+
+def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with running(small_config(tmp_path)):
+        assert {thread.name for thread in threading.enumerate()} >= {
+            "writer",
+            "gate",
+            "caretaker",
+            "flight",
+        }
+
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_message_acknowledged_while_the_broker_stops_is_kept(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    acknowledged: list[str] = []
+    broker = BrokerProcess(config)
+    broker.start()
+
+    def produce() -> None:
+        with ControlClient(broker.address) as client:
+            for number in range(100_000):
+                try:
+                    send(client, outgoing(f"{number}"))
+                except Unavailable:
+                    return
+                acknowledged.append(f"{number}")
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    wait_until(lambda: len(acknowledged) > 20, "some messages")
+    broker.stop()
+    producer.join()
+
+    with running(config) as broker, ControlClient(broker.address) as client:
+        assert pull_bodies(client)[: len(acknowledged)] == acknowledged[:1000]
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with running(small_config(tmp_path / "a")) as broker:
+        config = small_config(tmp_path / "b", **{"listen.flight": broker.address})
+
+        with pytest.raises(Unavailable, match=r"listen\.flight: expected to listen on"):
+            BrokerProcess(config).start()
+
+        # The store was let go: another process may open it.
+        opened = subprocess.run(
+            [sys.executable, "-c", OPEN_STORE, str(config.store_folder)], check=False
+        )
+        assert opened.returncode == 0
+
+
+OPEN_STORE = """
+import sys
+from dueline.store import Store, StoreOptions
+size = 1 << 20
+options = StoreOptions(commit_segment_size_bytes=size, delay_segment_size_bytes=size)
+Store.open(sys.argv[1], options).close()
+"""
+
+
+def test_an_address_for_all_is_called_by_loopback(tmp_path: Path) -> None:
+    with running(small_config(tmp_path, **{"listen.flight": "0.0.0.0:0"})) as broker:
+        assert broker.address == f"0.0.0.0:{broker.service.port}"
+        assert broker.local_address == f"127.0.0.1:{broker.service.port}"
+        with ControlClient(broker.local_address) as client:
+            assert client.describe().shard == "dueline"
+
+
+class FailingFile(File):
+    """A disk that fails once it is told to."""
+
+    is_broken: Callable[[], bool] = staticmethod(lambda: False)
+
+    def write_at(self, position: int, data: Any) -> None:
+        if self.is_broken():
+            raise OSError(5, "Input/output error")
+        super().write_at(position, data)
+
+
+class FailingFiles(Files):
+    def __init__(self) -> None:
+        self.is_broken = False
+
+    def open(self, path: Path, *, writable: bool = False) -> File:
+        file = FailingFile(path, writable=writable)
+        file.is_broken = lambda: self.is_broken
+        return file
+
+
+def test_a_failed_write_is_reported_and_the_next_start_has_what_was_acknowledged(
+    tmp_path: Path,
+) -> None:
+    config, files = small_config(tmp_path), FailingFiles()
+    failures: list[BaseException] = []
+    broker = BrokerProcess(config, clock=Clock(), files=files, on_failure=failures.append)
+    broker.start()
+    with ControlClient(broker.address) as client:
+        send(client, outgoing("kept"))
+        files.is_broken = True
+        with pytest.raises(StoreFailed, match="closed by a failed write"):
+            send(client, outgoing("lost"))
+        with pytest.raises(StoreClosed):
+            send(client, outgoing("refused"))
+    files.is_broken = False
+    broker.stop()
+
+    assert [type(failure) for failure in failures] == [StoreFailed]
+    with running(config) as broker, ControlClient(broker.address) as client:
+        assert pull_bodies(client)[0] == "kept"
+        assert "refused" not in pull_bodies(client)
+
+
+def test_the_stores_options_are_the_configured_ones(tmp_path: Path) -> None:
+    config = small_config(tmp_path, **{"store.flush": "async", "store.levels": "2s 3s"})
+
+    with running(config) as broker:
+        options = broker.store.options
+
+    assert (options.flush, options.levels) == ("async", "2s 3s")
+    assert options.retention_ms == StoreOptions().retention_ms
