@@ -1,4 +1,4 @@
-"""A client for Dueline and for Apache RocketMQ, on the 4.x protocol; no dependencies but Python's.
+"""A client for Dueline and for Apache RocketMQ, on the 4.x protocol; light to import.
 
 Producer, AsyncProducer      send, send_many, send_each, cancel; delays by duration, level or time
 Consumer, AsyncConsumer      a handler per message, shared by a group, with retries

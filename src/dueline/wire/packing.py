@@ -11,8 +11,6 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-import pyarrow as pa
-
 from dueline.message import SYS_COMPRESSED
 
 __all__ = ["unpacked"]
@@ -30,7 +28,7 @@ def unpacked(body: bytes, sys_flag: int, size_max: int) -> bytes:
         return body
     try:
         plain = _unpack(body, (sys_flag >> _METHOD_SHIFT) & _METHOD_MASK, size_max)
-    except (zlib.error, pa.ArrowException, OSError):
+    except (zlib.error, OSError):
         return body
     return plain if len(plain) <= size_max else body
 
@@ -38,8 +36,7 @@ def unpacked(body: bytes, sys_flag: int, size_max: int) -> bytes:
 def _unpack(body: bytes, method: int, size_max: int) -> bytes:
     """At most one byte more than allowed."""
     if method in _ARROW_METHODS:
-        stream = pa.CompressedInputStream(pa.BufferReader(body), _ARROW_METHODS[method])
-        return bytes(stream.read(size_max + 1))
+        return _unpack_with_arrow(body, _ARROW_METHODS[method], size_max)
     if method not in _ZLIB_METHODS:
         return body
     unpacker = zlib.decompressobj()
@@ -47,3 +44,14 @@ def _unpack(body: bytes, method: int, size_max: int) -> bytes:
     if len(plain) <= size_max and not unpacker.eof:
         raise zlib.error("a part")
     return plain
+
+
+def _unpack_with_arrow(body: bytes, codec: str, size_max: int) -> bytes:
+    # Imported here: few bodies need it, and a client should not pay for it before one comes.
+    import pyarrow as pa
+
+    try:
+        stream = pa.CompressedInputStream(pa.BufferReader(body), codec)
+        return bytes(stream.read(size_max + 1))
+    except pa.ArrowException as error:
+        raise OSError(f"body: expected {codec}, found: {error}") from error
