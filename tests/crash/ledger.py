@@ -16,12 +16,11 @@ from tests.crash.observing import FAR_MS, parse
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Done, Engine
-from dueline.broker.metered import MeteredStore
 from dueline.broker.names import UNDECIDED_TOPIC
 from dueline.broker.pop import Holding, Pop
 from dueline.broker.transactions import TransactionOptions, Transactions
 from dueline.message import Message
-from dueline.store import Files, StoreOptions
+from dueline.store import Files, Store, StoreOptions
 from dueline.testing import ManualClock
 
 START_MS = 1_700_000_000_000
@@ -57,9 +56,7 @@ class Ledger:
         self.open()
 
     def open(self) -> None:
-        self.store = MeteredStore.open(
-            self._folder / "store", SMALL, clock=self.clock, files=self._files
-        )
+        self.store = Store.open(self._folder / "store", SMALL, clock=self.clock, files=self._files)
         self.offsets = ConsumerOffsets(self._folder / "offsets.json", self._files)
         self.engine = Engine(self.store, submit=self._submit)
         self.transactions = Transactions(self.engine, self.offsets, ASKING)

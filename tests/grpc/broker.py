@@ -21,7 +21,6 @@ from typing import Any, Self
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
-from dueline.broker.metered import MeteredStore
 from dueline.broker.pop import Pop
 from dueline.broker.transactions import TransactionOptions
 from dueline.clock import Clock
@@ -30,7 +29,7 @@ from dueline.server.grpc.server import GrpcServer
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.ticker import GateTicker
 from dueline.server.writer import Writer
-from dueline.store import CORNER_START, Files, StoreOptions
+from dueline.store import CORNER_START, Files, Store, StoreOptions
 from dueline.store.restore import carry
 
 SMALL = StoreOptions(commit_segment_size_bytes=64 << 20, delay_segment_size_bytes=64 << 20)
@@ -46,7 +45,7 @@ class TestBroker:
     ) -> None:
         self.folder = folder
         self.failures: list[BaseException] = []
-        self.store = MeteredStore.open(folder / "store", SMALL, clock=Clock())
+        self.store = Store.open(folder / "store", SMALL, clock=Clock())
         self.writer = Writer(
             self.store.put_all,
             count_max=20_000,
@@ -69,7 +68,7 @@ class TestBroker:
         )
         self.receipts = ReceiptWriter(self.pop, on_failure=self.failures.append)
         self.ticker = GateTicker(self.store, self.store.clock, on_failure=self.failures.append)
-        self.store.on_gate = self.ticker.wake
+        self.store.observe(self.ticker)
         self.server = GrpcServer(
             self.broker,
             self.pop,

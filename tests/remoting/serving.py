@@ -15,7 +15,6 @@ from typing import Final, Self
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
-from dueline.broker.metered import MeteredStore
 from dueline.broker.pop import Pop
 from dueline.clock import Clock
 from dueline.server.receipts import ReceiptWriter
@@ -25,7 +24,7 @@ from dueline.server.remoting.service import RemotingOptions, RemotingService
 from dueline.server.threads import start_thread
 from dueline.server.ticker import GateTicker
 from dueline.server.writer import Writer
-from dueline.store import Files, StoreOptions, restore
+from dueline.store import Files, Store, StoreOptions, restore
 
 AHEAD_MS: Final = 1_000
 TURN_S: Final = 0.05
@@ -57,7 +56,7 @@ class RunningBroker:
         self._names = Listener.bind("name server", "127.0.0.1", 0)
         self._listener = Listener.bind("broker", "127.0.0.1", 0)
         options = replace(options, port=self._listener.port)
-        self.store = MeteredStore.open(folder / "store", options, clock=self.clock, files=Files())
+        self.store = Store.open(folder / "store", options, clock=self.clock, files=Files())
         self.offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
         self._writer = Writer(
             self.store.put_all,
@@ -67,7 +66,7 @@ class RunningBroker:
         )
         self.engine = Engine(self.store, submit=self._writer.submit)
         self._ticker = GateTicker(self.store, self.clock, on_failure=self.failures.append)
-        self.store.on_gate = self._ticker.wake
+        self.store.observe(self._ticker)
         self.broker = Broker(self.engine, self.offsets, options=rules)
         self.pop = Pop(
             folder / "receipts" / "receipts.log",

@@ -18,19 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dueline.broker.lateness import LatenessFigures
-from dueline.broker.metered import MeteredStore
+from dueline.broker.figures import Figures, Meter
 from dueline.broker.watches import Wake, Watch, Watches
 from dueline.errors import BrokerError, Unavailable
 from dueline.message import DUE_MS_MAX, Message, decode_properties, whole_number
-from dueline.store import Answer, PendingMessage, PutResult, ReadResult, ReadStatus, Record
-from dueline.store.pending import Overdue
+from dueline.store import Answer, PendingMessage, PutResult, ReadResult, ReadStatus, Record, Store
 from dueline.store.reading import Accept
 
-__all__ = ["Done", "Engine", "Figures", "PendingSummary", "Pulled", "Submit"]
-
-OVERDUE_MS: Final = 1_000
-"""A message that was due so long ago is late for a reason that a person should see."""
+__all__ = ["Done", "Engine", "PendingSummary", "Pulled", "Submit"]
 
 Results = list[PutResult | BrokerError]
 Done = Callable[[Results | BaseException], None]
@@ -61,44 +56,17 @@ class PendingSummary:
     by_bucket_ms: dict[int, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """Counters since the start, what is there now, and lateness over the last minute.
-
-    `overdue` is what was due more than `OVERDUE_MS` ago and is not carried over: the pipeline is
-    missing, slow or fails.
-    """
-
-    now_ms: int
-    started_ms: int
-    sent_count: int
-    sent_delayed_count: int
-    refused_count: int
-    delivered_count: int
-    dropped_count: int
-    skipped_count: int
-    cancelled_count: int
-    rescheduled_count: int
-    pending_count: int
-    at_gate_count: int
-    next_due_ms: int | None
-    waiting_reader_count: int
-    late_ms_max: int
-    lateness: LatenessFigures
-    overdue: Overdue
-
-
 class Engine:
     """One store's verbs."""
 
-    def __init__(self, store: MeteredStore, *, submit: Submit) -> None:
+    def __init__(self, store: Store, *, submit: Submit) -> None:
         self.store: Final = store
         self.clock: Final = store.clock
         self._submit = submit
         self._watches = Watches()
         self._is_refusing = False
-        self._started_ms = self.clock.now_ms()
-        store.on_visible(self._watches.notify)
+        store.observe(self._watches)
+        self.meter: Final = Meter(store, self._watches)
 
     def refuse(self) -> None:
         """Accept nothing more and let waiting readers go; what was accepted is still answered."""
@@ -222,29 +190,4 @@ class Engine:
     # Figures
 
     def figures(self) -> Figures:
-        now_ms = self.clock.now_ms()
-        counters = self.store.counters
-        return Figures(
-            now_ms=now_ms,
-            started_ms=self._started_ms,
-            sent_count=counters.sent,
-            sent_delayed_count=counters.sent_delayed,
-            refused_count=counters.refused,
-            delivered_count=counters.delivered,
-            dropped_count=counters.dropped,
-            skipped_count=counters.skipped,
-            cancelled_count=counters.cancelled,
-            rescheduled_count=counters.rescheduled,
-            pending_count=self.store.pending_count(),
-            at_gate_count=self.store.gate_row_count,
-            next_due_ms=self._next_due_ms(),
-            waiting_reader_count=len(self._watches),
-            late_ms_max=self.store.lateness.late_ms_max,
-            lateness=self.store.lateness.figures(now_ms),
-            overdue=self.store.overdue(now_ms - OVERDUE_MS),
-        )
-
-    def _next_due_ms(self) -> int | None:
-        """What consumers will see next: pending still, or at the gate already."""
-        times = (self.store.next_due_ms(), self.store.gate_next_ms)
-        return min((time for time in times if time is not None), default=None)
+        return self.meter.figures()

@@ -1,14 +1,11 @@
 """How late messages become visible: the promise "on time", measured.
 
-A message's lateness is the time at which consumers could first see it minus its due time. Messages
-are carried over ahead of time and then wait at the gate, so the measure has two halves: `carried`
-is told the due times of what was delivered, `seen` is told when the gate has opened, and up to
-where. In between a due time waits here as it waits there, eight bytes each, so memory is bounded by
-the gate's own bound.
+A message's lateness is the time at which consumers could first see it minus its due time, whatever
+kept it: a pipeline that came late, a gate that was opened late, or one of its queue that is due
+earlier and was waited for.
 
-Figures are exact within a window of the last minute: every opening leaves the distinct values that
-it saw and how many of each. A message that is cancelled while it waits at the gate is counted as if
-it had been seen; figures are for people, and the store's states are the truth.
+Figures are exact within a window of the last minute: every opening of the gate leaves the distinct
+values that it saw and how many of each.
 
 Any thread may call; a call takes microseconds, so it may come from under the store's lock.
 """
@@ -21,15 +18,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
+
+from dueline.store import Observer
+from dueline.store.kernels import Int64s
 
 __all__ = ["Lateness", "LatenessFigures"]
 
 WINDOW_MS: Final = 60_000
 _OPENINGS_MAX: Final = 100_000
 """An opening each millisecond for 100 s: never reached, since openings take longer."""
-
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,39 +39,22 @@ class LatenessFigures:
     max_ms: int | None
 
 
-class Lateness:
+class Lateness(Observer):
     """Lateness of one broker's messages."""
 
     def __init__(self) -> None:
-        self._waiting: list[Int64s] = []  # sorted due times, a batch each
         self._openings: deque[tuple[int, Int64s, Int64s]] = deque(maxlen=_OPENINGS_MAX)
         self._lock = threading.Lock()
         self.late_ms_max = 0
-        self.seen_count = 0
 
-    def carried(self, due_ms: Int64s) -> None:
-        """Messages with these due times now wait at the gate, or are late already."""
-        if len(due_ms):
-            with self._lock:
-                self._waiting.append(np.sort(due_ms))
-
-    def seen(self, now_ms: int, gate_next_ms: int | None) -> None:
-        """The gate has been opened; what it still holds is due at `gate_next_ms` or later."""
-        end_ms = now_ms + 1 if gate_next_ms is None else min(now_ms + 1, gate_next_ms)
+    def shown(self, due_ms: Int64s, now_ms: int) -> None:
+        """Messages with these due times became visible now."""
+        if not len(due_ms):
+            return
+        values, counts = np.unique(now_ms - due_ms, return_counts=True)
         with self._lock:
-            opened = [batch[: np.searchsorted(batch, end_ms)] for batch in self._waiting]
-            opened = [part for part in opened if len(part)]
-            if not opened:
-                return
-            self._waiting = [
-                batch[np.searchsorted(batch, end_ms) :]
-                for batch in self._waiting
-                if int(batch[-1]) >= end_ms
-            ]
-            values, counts = np.unique(now_ms - np.concatenate(opened), return_counts=True)
             self._openings.append((now_ms, values, counts))
             self.late_ms_max = max(self.late_ms_max, int(values[-1]))
-            self.seen_count += int(counts.sum())
             self._expire(now_ms)
 
     def figures(self, now_ms: int) -> LatenessFigures:

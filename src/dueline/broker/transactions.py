@@ -50,7 +50,7 @@ from dueline.message import (
 )
 from dueline.store import ReadStatus, Record
 from dueline.store import record as records
-from dueline.store.store import half_to_message
+from dueline.store.pending import half_to_message
 
 __all__ = ["Half", "TransactionOptions", "Transactions"]
 

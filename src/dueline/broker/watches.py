@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from dueline.errors import LimitExceeded
+from dueline.store import Observer
 
 __all__ = ["Watch", "Watches"]
 
@@ -39,7 +40,7 @@ class Watch:
         self._owner.remove(self)
 
 
-class Watches:
+class Watches(Observer):
     """All waiting readers of a broker, by topic."""
 
     def __init__(self, *, count_max: int = WATCH_COUNT_MAX) -> None:
@@ -74,7 +75,7 @@ class Watches:
         with self._lock:
             self._remove(watch)
 
-    def notify(self, queues: Iterable[tuple[str, int]]) -> None:
+    def grown(self, queues: Iterable[tuple[str, int]]) -> None:
         """These queues have grown."""
         if not self._by_topic:
             return

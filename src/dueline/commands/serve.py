@@ -26,7 +26,7 @@ from dueline.settings import Setting
 from dueline.times import show_span
 
 if TYPE_CHECKING:
-    from dueline.broker.engine import Figures
+    from dueline.broker.figures import Figures
     from dueline.flight.control import DriverReport
     from dueline.server.process import BrokerProcess
 

@@ -185,7 +185,7 @@ class BrokerService(FlightService):
             if self._topics is not None:
                 self._topics.check_rows({message.topic: message.queue_id})
         except BrokerError as error:
-            self._engine.store.counters.add(refused=1)
+            self._engine.meter.counters.refused()
             return error
         return message
 

@@ -25,7 +25,6 @@ import pyarrow as pa
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
-from dueline.broker.metered import MeteredStore
 from dueline.broker.topics import TopicOptions
 from dueline.clock import Clock
 from dueline.config import Config
@@ -45,7 +44,7 @@ from dueline.server.threads import OnFailure
 from dueline.server.ticker import GateTicker
 from dueline.server.writer import Writer
 from dueline.settings import parse_address
-from dueline.store import Files, StoreOptions
+from dueline.store import Files, Store, StoreOptions
 from dueline.store.imports import check_finished
 
 __all__ = ["BrokerProcess", "NoPipeline", "store_options"]
@@ -111,7 +110,7 @@ class BrokerProcess:
         # Bound first: ids of messages name the port, and a taken port must not cost a recovery.
         self.remoting_options = remoting_options(config)
         try:
-            self.store = MeteredStore.open(
+            self.store = Store.open(
                 config.store_folder,
                 store_options(config, self.remoting_options),
                 clock=self.clock,
@@ -150,7 +149,7 @@ class BrokerProcess:
         )
         self.engine = Engine(self.store, submit=self._writer.submit)
         self._ticker = GateTicker(self.store, self.clock, on_failure=self._fail)
-        self.store.on_gate = self._ticker.wake
+        self.store.observe(self._ticker)
         self.broker = Broker(
             self.engine, self._offsets, files=self._files, options=messaging_options(config)
         )

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, Final, Protocol
 
-from dueline.broker.engine import Figures
+from dueline.broker.figures import Figures
 from dueline.config import Config
 from dueline.flight.control import DriverReport
 from dueline.server.driver import driver_command, driver_environment

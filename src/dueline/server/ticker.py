@@ -1,8 +1,8 @@
 """Opens the gate on the millisecond.
 
 A thread that sleeps until the next record at the gate is due and then lets the store show it.
-Nothing at the gate: it sleeps until `wake` is called, and costs nothing. A record that comes to the
-gate and is due earlier than the one slept for wakes it.
+Nothing at the gate: it sleeps until something is delivered, and costs nothing. A record that comes
+to the gate and is due earlier than the one slept for wakes it.
 
 Due times are wall-clock times and sleeping is measured by another clock, so it never sleeps longer
 than `SLEEP_S_MAX` while something waits: a wall clock that is set forward is noticed by then.
@@ -25,6 +25,7 @@ from typing import Final, Protocol
 from dueline.clock import Clock
 from dueline.errors import Unavailable
 from dueline.server.threads import OnFailure, start_thread
+from dueline.store import Observer
 
 __all__ = ["GateStore", "GateTicker"]
 
@@ -46,8 +47,8 @@ class GateStore(Protocol):
     def open_gate(self) -> int: ...
 
 
-class GateTicker:
-    """The gate's clock."""
+class GateTicker(Observer):
+    """The gate's clock; observes the store, to be awake when something new waits at the gate."""
 
     def __init__(self, store: GateStore, clock: Clock, *, on_failure: OnFailure) -> None:
         self._store = store
@@ -68,9 +69,10 @@ class GateTicker:
         if self._thread is not None:
             self._thread.join()
 
-    def wake(self) -> None:
+    def delivered(self, *, count: int, skipped_count: int, dropped_count: int) -> None:
         """Something new waits at the gate. Any thread; returns at once."""
-        self._news.set()
+        if count:
+            self._news.set()
 
     def _run(self) -> None:
         while not self._is_stopping:

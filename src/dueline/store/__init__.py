@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dueline.store.corner import CORNER_START, Corner, Key
     from dueline.store.delivery import DeliverResult
     from dueline.store.files import Files
+    from dueline.store.observer import Observer
     from dueline.store.options import StoreOptions
     from dueline.store.pending import Answer, Changed, Name, PendingMessage
     from dueline.store.reading import ReadResult, ReadStatus
@@ -28,6 +29,7 @@ __all__ = [
     "Files",
     "Key",
     "Name",
+    "Observer",
     "PendingMessage",
     "PutManyResult",
     "PutResult",
@@ -48,6 +50,7 @@ _MODULES: Final = {
     "Files": "files",
     "Key": "corner",
     "Name": "pending",
+    "Observer": "observer",
     "PendingMessage": "pending",
     "PutManyResult": "writing",
     "PutResult": "writing",

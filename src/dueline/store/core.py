@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -37,6 +37,7 @@ from dueline.store.kernels import Int64s
 from dueline.store.key_index import KeyIndex
 from dueline.store.laggards import Laggards
 from dueline.store.log import BLANK_SIZE, Log
+from dueline.store.observer import Observers
 from dueline.store.options import StoreOptions
 from dueline.store.record import QUEUE_OFFSET_AT
 from dueline.store.repair import units_from_log
@@ -102,7 +103,7 @@ class Core:
         self.delayed_size_max = smaller - _DELIVERY_ROOM_BYTES
         self.commit_lock = threading.Lock()
         self.delay_lock = threading.Lock()
-        self.on_visible: Callable[[list[tuple[str, int]]], None] | None = None
+        self.observers = Observers()
         self._failure: BaseException | None = None
         self._is_closed = False
 
@@ -270,6 +271,9 @@ class Core:
             return 0
         self._index(rows)
         self.note_shown(int(rows.visible_ms[-1]))
+        if self.observers:
+            due_ms, now_ms = rows.due_ms[rows.origin >= 0], self.clock.now_ms()
+            self.observers.tell(lambda observer: observer.shown(due_ms, now_ms))
         return len(rows)
 
     def _queue_name(self, number: int) -> tuple[str, int]:
@@ -324,13 +328,10 @@ class Core:
         self.commit.scatter(np.array([position + QUEUE_OFFSET_AT], dtype=np.int64), row)
 
     def notify(self, numbers: list[int]) -> None:
-        """Tell whoever waits that these queues have grown."""
-        if self.on_visible is None:
-            return
-        try:
-            self.on_visible([self.queues.by_number(number).name for number in numbers])
-        except Exception:  # noqa: BLE001 - the listener's mistake; what it was told of is done
-            _log.exception("whoever listens for visible messages failed")
+        """Tell those who wait that these queues have grown."""
+        if self.observers:
+            queues = [self.queues.by_number(number).name for number in numbers]
+            self.observers.tell(lambda observer: observer.grown(queues))
 
     def note_segments(self, positions: Int64s, first_seq: int) -> None:
         """Remember which acceptance numbers stand in which delay segment."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from dueline.message import (
     DUE_MS_MAX,
     HALF_TOPIC,
     LEVEL_MAX,
+    SYS_COMMIT,
     Message,
     decode_properties,
     key_words,
@@ -388,6 +389,21 @@ def message_of(record: Record) -> Message:
         born_ms=record.born_ms,
         born_host=record.born_host,
         reconsume_times=record.reconsume_times,
+    )
+
+
+def half_to_message(record: Record) -> Message:
+    """The message that a half message commits: real topic and queue, marked as committed."""
+    properties = decode_properties(record.properties)
+    plain = message_of(record)
+    kept = {
+        name: value for name, value in properties.items() if name not in ("REAL_TOPIC", "REAL_QID")
+    }
+    return replace(
+        plain,
+        properties=kept,
+        sys_flag=plain.sys_flag & ~0xC | SYS_COMMIT,
+        prepared_position=record.position,
     )
 
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,19 +25,19 @@ import pyarrow as pa
 
 from dueline.clock import Clock, standstill
 from dueline.errors import BrokerError, InvalidRequest, StoreClosed, Unavailable
-from dueline.message import SYS_COMMIT, Message, decode_properties
+from dueline.message import Message
 from dueline.store import recovery
 from dueline.store.adoption import Adopter, waiting_rows
 from dueline.store.bulk import Bulk
-from dueline.store.core import DELAY_LOG, Core
+from dueline.store.core import Core
 from dueline.store.corner import CORNER_START, Corner, Key
 from dueline.store.cut import Cut
 from dueline.store.delivery import Deliverer, DeliverResult
 from dueline.store.file_sizes import check_sizes
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
-from dueline.store.log import LogReader
 from dueline.store.maintenance import Maintainer, Retained
+from dueline.store.observer import Observer
 from dueline.store.options import StoreOptions
 from dueline.store.pending import (
     Answer,
@@ -47,7 +46,7 @@ from dueline.store.pending import (
     Overdue,
     Pending,
     PendingMessage,
-    message_of,
+    half_to_message,
 )
 from dueline.store.reading import Accept, Reader, ReadResult
 from dueline.store.record import Record
@@ -56,7 +55,7 @@ from dueline.store.schema import WINDOW_SCHEMA
 from dueline.store.timeline import Window
 from dueline.store.writing import Admit, PutManyResult, PutResult, Putter
 
-__all__ = ["Store", "delay_log_reader"]
+__all__ = ["Store"]
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +73,7 @@ class Store:
         self._pending = Pending(core, self._putter)
         self._adopter = Adopter(core)
         self._maintainer = Maintainer(core)
+        self._tell = core.observers.tell
 
     @classmethod
     def open(
@@ -147,12 +147,17 @@ class Store:
     ) -> None:
         self.close()
 
+    def observe(self, observer: Observer) -> None:
+        """Tell it from now on what happens here."""
+        self._core.observers.add(observer)
+
     # Putting
 
     def put(self, message: Message) -> PutResult:
         """Accept one message; returns when it is durable."""
         result = self._putter.put(message)
         self._seal_if_full()
+        self._accepted([result])
         return result
 
     def check(self, message: Message) -> None:
@@ -167,6 +172,7 @@ class Store:
         """Accept messages together, with one fsync per log; each is answered on its own."""
         results = self._putter.put_all(messages)
         self._seal_if_full()
+        self._accepted(results)
         return results
 
     def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:
@@ -178,13 +184,20 @@ class Store:
         """
         result = self._putter.put_many(table, admit)
         self._seal_if_full()
+        self._tell(lambda each: each.accepted(result.count, result.count, 0))
         return result
 
     def put_encoded(self, rows: Bulk) -> PutManyResult:
         """Accept rows that `bulk.encode` made, all of them or none."""
         result = self._putter.put_encoded(rows)
         self._seal_if_full()
+        self._tell(lambda each: each.accepted(result.count, result.count, 0))
         return result
+
+    def _accepted(self, results: Sequence[PutResult | BrokerError]) -> None:
+        dues_ms = [each.due_ms for each in results if isinstance(each, PutResult)]
+        counts = len(dues_ms), len(dues_ms) - dues_ms.count(None), len(results) - len(dues_ms)
+        self._tell(lambda each: each.accepted(*counts))
 
     def begin_queues(self, firsts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Let queues that are new begin at these offsets, durably; returns the next of each."""
@@ -321,7 +334,15 @@ class Store:
         self, batches: Sequence[pa.RecordBatch], *, dropped: Int64s | None = None
     ) -> DeliverResult:
         """Append deliveries once per origin; `dropped` origins count as done."""
-        return self._deliverer.deliver(batches, dropped=dropped)
+        result = self._deliverer.deliver(batches, dropped=dropped)
+        self._tell(
+            lambda each: each.delivered(
+                count=result.delivered_count,
+                skipped_count=result.skipped_count,
+                dropped_count=result.dropped_count,
+            )
+        )
+        return result
 
     def open_gate(self) -> int:
         """Let everything be seen that is due by now; returns how many records."""
@@ -335,10 +356,6 @@ class Store:
     @property
     def gate_row_count(self) -> int:
         return self._core.gate.row_count
-
-    def on_visible(self, callback: Callable[[list[tuple[str, int]]], None] | None) -> None:
-        """Call back with (topic, queue id) pairs whenever queues grow; must be quick."""
-        self._core.on_visible = callback
 
     # Delayed messages
 
@@ -355,7 +372,9 @@ class Store:
 
     def cancel_named(self, names: Sequence[Name]) -> list[Changed]:
         """Cancel, many with one fsync; says how many messages each name has cancelled."""
-        return self._pending.cancel(names)
+        changed = self._pending.cancel(names)
+        self._tell(lambda each: each.cancelled(sum(one.count for one in changed)))
+        return changed
 
     def recall(self, topic: str, unique_id: str) -> Answer:
         """Cancel the message that was sent to a topic with this unique id, and no other."""
@@ -363,7 +382,9 @@ class Store:
 
     def cancel_seqs(self, seqs: Int64s) -> Int64s:
         """Cancel by acceptance number; returns those that were still changeable."""
-        return self._pending.cancel_seqs(seqs)
+        cancelled = self._pending.cancel_seqs(seqs)
+        self._tell(lambda each: each.cancelled(len(cancelled)))
+        return cancelled
 
     def reschedule(self, key: str, due_ms: int) -> Answer:
         return self.reschedule_many([(key, due_ms)])[0]
@@ -375,7 +396,9 @@ class Store:
 
     def reschedule_named(self, requests: Sequence[tuple[Name, int]]) -> list[Changed]:
         """Move, many with one fsync; says how many messages each name has moved."""
-        return self._pending.reschedule(requests)
+        changed = self._pending.reschedule(requests)
+        self._tell(lambda each: each.rescheduled(sum(one.count for one in changed)))
+        return changed
 
     def pending_count(self) -> int:
         return self._pending.count()
@@ -471,23 +494,3 @@ class Store:
                 "open_units": len(core.timeline.open),
                 "delay_offsets": dict(core.delay_queues),
             }
-
-
-def half_to_message(record: Record) -> Message:
-    """The message that a half message commits: real topic and queue, marked as committed."""
-    properties = decode_properties(record.properties)
-    plain = message_of(record)
-    kept = {
-        name: value for name, value in properties.items() if name not in ("REAL_TOPIC", "REAL_QID")
-    }
-    return replace(
-        plain,
-        properties=kept,
-        sys_flag=plain.sys_flag & ~0xC | SYS_COMMIT,
-        prepared_position=record.position,
-    )
-
-
-def delay_log_reader(path: Path, segment_size_bytes: int) -> LogReader:
-    """A reader of a store's delay log for another process on the same machine."""
-    return LogReader(Files(), path / DELAY_LOG, segment_size_bytes)

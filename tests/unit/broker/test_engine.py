@@ -4,11 +4,10 @@ from pathlib import Path
 import pytest
 
 from dueline.broker.engine import Done, Engine, Results
-from dueline.broker.metered import MeteredStore
 from dueline.clock import Clock
 from dueline.errors import Unavailable
 from dueline.message import Message
-from dueline.store import Answer, ReadStatus, StoreOptions
+from dueline.store import Answer, ReadStatus, Store, StoreOptions
 from dueline.store import record as records
 from dueline.store.restore import deliveries
 
@@ -20,7 +19,7 @@ class Broker:
 
     def __init__(self, path: Path) -> None:
         self.now_ms = 1_000_000
-        self.store = MeteredStore.open(path, OPTIONS, clock=Clock(lambda: self.now_ms))
+        self.store = Store.open(path, OPTIONS, clock=Clock(lambda: self.now_ms))
         self.engine = Engine(self.store, submit=self._submit)
 
     def _submit(self, messages: Sequence[Message], done: Done) -> None:

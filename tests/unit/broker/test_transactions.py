@@ -17,12 +17,11 @@ from tests.small_disk import SmallDisk, mounted
 from dueline.broker import transactions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Done, Engine
-from dueline.broker.metered import MeteredStore
 from dueline.broker.names import OUTCOME_TOPIC, UNDECIDED_TOPIC
 from dueline.broker.transactions import TransactionOptions, Transactions
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.message import Message, decode_properties
-from dueline.store import Files, PutResult, Record, StoreOptions, restore
+from dueline.store import Files, PutResult, Record, Store, StoreOptions, restore
 from dueline.store import record as records
 from dueline.testing import ManualClock
 
@@ -44,7 +43,7 @@ class Broker:
         self.open()
 
     def open(self) -> None:
-        self.store = MeteredStore.open(self.folder / "s", SMALL, clock=self.clock, files=Files())
+        self.store = Store.open(self.folder / "s", SMALL, clock=self.clock, files=Files())
         self.offsets = ConsumerOffsets(self.folder / "offsets.json", Files())
         self.is_failing = False
         self.is_full = False

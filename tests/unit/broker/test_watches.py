@@ -11,8 +11,8 @@ def test_a_reader_is_woken_once_by_its_own_queue() -> None:
     watches.add("a", 1, lambda: woken.append("a1"))
     watches.add("b", 0, lambda: woken.append("b0"))
 
-    watches.notify([("a", 1), ("c", 0)])
-    watches.notify([("a", 1)])
+    watches.grown([("a", 1), ("c", 0)])
+    watches.grown([("a", 1)])
 
     assert woken == ["a1"]
     assert len(watches) == 2
@@ -23,7 +23,7 @@ def test_a_reader_of_a_topic_is_woken_once_by_any_of_its_queues() -> None:
     woken: list[str] = []
     watches.add("a", None, lambda: woken.append("a"))
 
-    watches.notify([("a", 3), ("a", 4)])
+    watches.grown([("a", 3), ("a", 4)])
 
     assert woken == ["a"]
     assert len(watches) == 0
@@ -36,7 +36,7 @@ def test_a_cancelled_watch_is_not_called_and_may_be_cancelled_twice() -> None:
 
     watch.cancel()
     watch.cancel()
-    watches.notify([("a", 0)])
+    watches.grown([("a", 0)])
 
     assert woken == []
     assert len(watches) == 0
@@ -51,8 +51,8 @@ def test_a_woken_reader_may_watch_again_from_its_call() -> None:
         watches.add("a", 0, wake)
 
     watches.add("a", 0, wake)
-    watches.notify([("a", 0)])
-    watches.notify([("a", 0)])
+    watches.grown([("a", 0)])
+    watches.grown([("a", 0)])
 
     assert woken == [0, 1]
     assert len(watches) == 1

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.commands.conftest import Run
 from tests.unit.server.local import running, small_config
 
-from dueline.broker.engine import Figures
+from dueline.broker.figures import Figures
 from dueline.broker.lateness import LatenessFigures
 from dueline.commands.serve import Terminal, _changed_settings
 from dueline.config import load

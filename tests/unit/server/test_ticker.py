@@ -73,7 +73,7 @@ def test_a_nearer_due_time_wakes_it() -> None:
     try:
         wait_until(lambda: gate.look_count, "a first look")
         gate.due_ms.append(900)
-        ticker.wake()
+        ticker.delivered(count=1, skipped_count=0, dropped_count=0)
         wait_until(lambda: gate.opened, "the gate to be opened")
     finally:
         ticker.stop()
@@ -101,7 +101,7 @@ def test_an_idle_ticker_does_not_look() -> None:
     wait_until(lambda: gate.look_count, "a first look")
     look_count = gate.look_count
     try:
-        ticker.wake()
+        ticker.delivered(count=1, skipped_count=0, dropped_count=0)
         wait_until(lambda: gate.look_count > look_count, "another look")
         look_count = gate.look_count
         # Were it awake, the time that another thread needs to be scheduled would show it.

@@ -21,7 +21,7 @@ from tests.unit.store.making import (
 )
 
 from dueline.errors import InvalidRequest
-from dueline.store import Store, restore
+from dueline.store import Observer, Store, restore
 
 
 @pytest.fixture
@@ -207,9 +207,13 @@ def test_delivery_of_nothing_changes_nothing(store: Store) -> None:
     assert store.stats()["commit_log"]["end"] == end
 
 
-def test_whoever_waits_is_told(store: Store, wall: Wall) -> None:
+def test_those_who_wait_are_told(store: Store, wall: Wall) -> None:
+    class Waiting(Observer):
+        def grown(self, queues: list[tuple[str, int]]) -> None:
+            seen.append(queues)
+
     seen: list[list[tuple[str, int]]] = []
-    store.on_visible(seen.append)
+    store.observe(Waiting())
 
     store.put(ordinary(topic="a"))
     store.put(delayed(5, topic="b"))
@@ -220,18 +224,15 @@ def test_whoever_waits_is_told(store: Store, wall: Wall) -> None:
     store.open_gate()
     assert seen == [[("a", 0)], [("b", 0)]]
 
-    store.on_visible(None)
-    store.put(ordinary())
-    assert len(seen) == 2
-
 
 def test_listener_that_fails_stops_nothing(
     store: Store, wall: Wall, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(queues: list[tuple[str, int]]) -> None:
-        raise ValueError("a mistake")
+    class Failing(Observer):
+        def grown(self, queues: list[tuple[str, int]]) -> None:
+            raise ValueError("a mistake")
 
-    store.on_visible(fail)
+    store.observe(Failing())
 
     store.put(ordinary(b"a"))
     store.put(delayed(5, b"b"))

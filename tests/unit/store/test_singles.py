@@ -10,7 +10,7 @@ import pytest
 from tests.unit.store.making import SMALL, QuickFiles, Wall
 
 from dueline.message import Message
-from dueline.store import singles
+from dueline.store import Observer, singles
 from dueline.store.core import Core
 from dueline.store.draft import Draft, prepare
 from dueline.store.log import BLANK_SIZE
@@ -74,8 +74,12 @@ def test_queues_get_rows_in_order_and_half_messages_none(core: Core) -> None:
 
 
 def test_indexed_messages_are_found_and_told_of(core: Core) -> None:
+    class Waiting(Observer):
+        def grown(self, queues: list[tuple[str, int]]) -> None:
+            told.append(queues)
+
     told: list[list[tuple[str, int]]] = []
-    core.on_visible = told.append
+    core.observers.add(Waiting())
     drafts = drafts_of(
         core,
         Message(topic="a", body=b"0", properties={"KEYS": "k1 k2", "UNIQ_KEY": "u"}),

@@ -19,9 +19,10 @@ from tests.unit.store.making import (
 
 import dueline.store
 from dueline.errors import InvalidRequest
-from dueline.store import CORNER_START, Corner, Store, bulk
+from dueline.store import CORNER_START, Corner, Files, Store, bulk
 from dueline.store import record as records
-from dueline.store.store import delay_log_reader
+from dueline.store.core import DELAY_LOG
+from dueline.store.log import LogReader
 
 
 def test_public_names() -> None:
@@ -34,6 +35,7 @@ def test_public_names() -> None:
         "Files",
         "Key",
         "Name",
+        "Observer",
         "PendingMessage",
         "PutManyResult",
         "PutResult",
@@ -103,7 +105,7 @@ def test_another_process_may_read_the_delay_log(tmp_path: Path) -> None:
         store.put(delayed(5, b"mine"))
         window = store.window(store.next_corner(until_ms=START_MS + 5, row_count_max=9))
 
-        reader = delay_log_reader(tmp_path, SMALL.delay_segment_size_bytes)
+        reader = LogReader(Files(), tmp_path / DELAY_LOG, SMALL.delay_segment_size_bytes)
         (data,) = reader.gather(window.units.position, window.units.size).to_pylist()
 
     assert records.decode(data).body == b"mine"
