@@ -131,17 +131,17 @@ class Transactions:
         with self._lock:
             outcome_start = self._outcome_offset
             decided = self._read_outcomes()
-            for record in self._read(HALF_TOPIC):
+            for record in self._read(HALF_TOPIC, self._half_offset, decided):
                 self._half_offset = record.queue_offset + 1
-                if record.queue_offset not in decided:
-                    self._add(record, outcome_start)
+                self._add(record, outcome_start)
+            self._half_offset, _ = decided.gap(self._half_offset)
             self._save_progress()
 
     def _read_outcomes(self) -> Offsets:
         """Take in new outcomes; returns those of half messages that are not read yet."""
         _, end = self._store.offset_range(HALF_TOPIC, 0)
         ahead = Offsets(self._half_offset, max(end, self._half_offset))
-        for record in self._read(OUTCOME_TOPIC):
+        for record in self._read(OUTCOME_TOPIC, self._outcome_offset, Offsets(0, 0)):
             self._outcome_offset = record.queue_offset + 1
             for offset in _numbers(record.body):
                 ahead.add(offset)
@@ -175,11 +175,16 @@ class Transactions:
             return int(seconds) * 1_000
         return self._options.first_ask_ms
 
-    def _read(self, topic: str) -> Iterator[Record]:
-        offset = self._outcome_offset if topic == OUTCOME_TOPIC else self._half_offset
+    def _read(self, topic: str, offset: int, passed_over: Offsets) -> Iterator[Record]:
+        """What stands from an offset on; what is passed over is not even looked at."""
         while True:
+            offset, end = passed_over.gap(offset)
             result = self._store.read(
-                topic, 0, offset, count_max=_READ_COUNT, size_bytes_max=_READ_SIZE_BYTES
+                topic,
+                0,
+                offset,
+                count_max=min(end - offset, _READ_COUNT),
+                size_bytes_max=_READ_SIZE_BYTES,
             )
             if result.status in (ReadStatus.AT_END, ReadStatus.BEYOND_END):
                 return
