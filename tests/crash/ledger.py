@@ -16,8 +16,8 @@ from tests.crash.observing import FAR_MS, parse
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Done, Engine
+from dueline.broker.inflight import Holding, InFlight
 from dueline.broker.names import UNDECIDED_TOPIC
-from dueline.broker.pop import Holding, Pop
 from dueline.broker.transactions import TransactionOptions, Transactions
 from dueline.message import Message
 from dueline.store import Files, Store, StoreOptions
@@ -60,7 +60,7 @@ class Ledger:
         self.offsets = ConsumerOffsets(self._folder / "offsets.json", self._files)
         self.engine = Engine(self.store, submit=self._submit)
         self.transactions = Transactions(self.engine, self.offsets, ASKING)
-        self.pop = Pop(
+        self.inflight = InFlight(
             self._folder / "receipts.log",
             files=self._files,
             store=self.store,
@@ -69,7 +69,7 @@ class Ledger:
         )
 
     def close(self) -> None:
-        self.pop.close()
+        self.inflight.close()
         self.store.close()
 
     def _submit(self, messages: Sequence[Message], done: Done) -> None:
@@ -133,13 +133,13 @@ class Ledger:
 
     def receive(self, count: int, finish: int) -> None:
         """Take messages, and acknowledge the first of them, all with one write."""
-        taken = self.pop.receive("g", "work", [0], count_max=count, holding=HOLDING)
-        self.pop.flush()
+        taken = self.inflight.take("g", "work", [0], count_max=count, holding=HOLDING)
+        self.inflight.flush()
         for held in taken.messages[:finish]:
             uid = held_uid(held.record.properties)
             self.account.doubts.add(uid)
-            self.pop.finish("g", "work", held.receipt, self._finished)
-        self.pop.flush()
+            self.inflight.acknowledge("g", "work", held.receipt, self._finished)
+        self.inflight.flush()
 
     def _finished(self, error: BaseException | None) -> None:
         assert error is None
@@ -206,7 +206,7 @@ class Ledger:
     def _receive_all(self, account: Account) -> None:
         self.clock.advance(20_000)
         found: Counter[str] = Counter()
-        while messages := self.pop.receive(
+        while messages := self.inflight.take(
             "g", "work", [0], count_max=1_000, holding=HOLDING
         ).messages:
             found.update(held_uid(held.record.properties) for held in messages)

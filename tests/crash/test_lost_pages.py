@@ -24,7 +24,7 @@ from tests.crash.ledger import Ledger
 from tests.crash.pages import PagedFiles, Snapshot
 from tests.crash.script import STEPS, Driver
 
-from dueline.broker import pop_log
+from dueline.broker.inflight import log as receipt_log
 from dueline.store import Files
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
@@ -96,7 +96,7 @@ def test_transactions_and_receipts_keep_their_promises_whatever_pages_are_lost(
     fast_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decided and the message is there, or undecided; acknowledged for good, or received again."""
-    monkeypatch.setattr(pop_log, "_ALLOCATE_BYTES", 8_192)
+    monkeypatch.setattr(receipt_log, "_ALLOCATE_BYTES", 8_192)
 
     def check(path: Path) -> None:
         account = copy.deepcopy(ledger.account)

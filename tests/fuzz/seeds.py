@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.unit.wire.capture import ALL_FRAMES, BINARY_FRAMES, JSON_FRAMES
 
-from dueline.broker.pop_receipt import Receipt
+from dueline.broker.inflight.receipt import Receipt
 from dueline.message import encode_properties
 from dueline.wire import Command, Frame, Serialization, admin_bodies, admin_headers, bodies, headers
 from dueline.wire.batch import BatchMessage, encode_batch

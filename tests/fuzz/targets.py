@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tests.fuzz import seeds
 
 from dueline.broker.filters import filter_of
-from dueline.broker.pop_receipt import Receipt
+from dueline.broker.inflight.receipt import Receipt
 from dueline.broker.recall_handle import RecallHandle
 from dueline.broker.sql92 import compile_condition
 from dueline.client.values import received

@@ -21,7 +21,6 @@ from typing import Any, Self
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
-from dueline.broker.pop import Pop
 from dueline.broker.transactions import TransactionOptions
 from dueline.clock import Clock
 from dueline.server.grpc.options import GrpcOptions
@@ -58,20 +57,14 @@ class TestBroker:
             self.engine,
             offsets,
             options=BrokerOptions(transactions=transactions or TransactionOptions()),
+            receipts_path=folder / "receipts" / "receipts.log",
         )
-        self.pop = Pop(
-            folder / "receipts" / "receipts.log",
-            files=Files(),
-            store=self.store,
-            clock=self.store.clock,
-            offsets=offsets,
-        )
-        self.receipts = ReceiptWriter(self.pop, on_failure=self.failures.append)
+        self.inflight = self.broker.inflight
+        self.receipts = ReceiptWriter(self.inflight, on_failure=self.failures.append)
         self.ticker = GateTicker(self.store, self.store.clock, on_failure=self.failures.append)
         self.store.observe(self.ticker)
         self.server = GrpcServer(
             self.broker,
-            self.pop,
             options,
             folder=folder / "tls",
             on_failure=self.failures.append,
@@ -97,6 +90,7 @@ class TestBroker:
         self._carrier.join()
         for part in (self.server, self.writer, self.receipts, self.ticker):
             part.stop()
+        self.broker.close()
         self.store.close()
         assert not self.failures, self.failures
 

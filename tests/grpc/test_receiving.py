@@ -233,7 +233,7 @@ def test_push_consumer_that_refuses_without_a_pause_gets_one(
     )
 
     assert changed.status.code == OK
-    visible_ms = broker.pop.next_visible_ms("g", topic)
+    visible_ms = broker.inflight.next_visible_ms("g", topic)
     assert visible_ms is not None
     assert visible_ms >= before_ms + 1_000
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.broker.pop_world import World
+from tests.unit.broker.inflight.world import World
 
-from dueline.broker.pop import Holding
+from dueline.broker.inflight import Holding
 
 
 class Model:
@@ -56,7 +56,7 @@ class Model:
 
     def change(self, number: int, _: str) -> None:
         for body, receipt in self.chosen(number):
-            self.newest[body] = self.world.pop.change("g", "t", receipt, 500)
+            self.newest[body] = self.world.inflight.extend("g", "t", receipt, 500)
             self.visible_ms[body] = self.world.clock.now_ms() + 500
 
     def chosen(self, number: int) -> list[tuple[str, str]]:

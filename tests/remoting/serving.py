@@ -15,7 +15,6 @@ from typing import Final, Self
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
-from dueline.broker.pop import Pop
 from dueline.clock import Clock
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
@@ -67,15 +66,14 @@ class RunningBroker:
         self.engine = Engine(self.store, submit=self._writer.submit)
         self._ticker = GateTicker(self.store, self.clock, on_failure=self.failures.append)
         self.store.observe(self._ticker)
-        self.broker = Broker(self.engine, self.offsets, options=rules)
-        self.pop = Pop(
-            folder / "receipts" / "receipts.log",
-            files=Files(),
-            store=self.store,
-            clock=self.clock,
-            offsets=self.offsets,
+        self.broker = Broker(
+            self.engine,
+            self.offsets,
+            options=rules,
+            receipts_path=folder / "receipts" / "receipts.log",
         )
-        self._receipts = ReceiptWriter(self.pop, on_failure=self.failures.append)
+        self.inflight = self.broker.inflight
+        self._receipts = ReceiptWriter(self.inflight, on_failure=self.failures.append)
         self.service = RemotingService(
             self.broker,
             RemotingOptions(
@@ -83,7 +81,6 @@ class RunningBroker:
                 broker=self._listener,
                 limits=limits or Limits(),
             ),
-            pop=self.pop,
             on_failure=self.failures.append,
         )
         self._stopping = threading.Event()
@@ -120,6 +117,7 @@ class RunningBroker:
         self._writer.stop()
         self.service.stop()
         self._receipts.stop()
+        self.broker.close()
         self._ticker.stop()
         self.offsets.save()
         self.store.close()

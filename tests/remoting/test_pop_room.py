@@ -186,7 +186,7 @@ def test_messages_taken_for_a_peer_that_has_gone_are_given_back(
         "bornTime": "0",
         "initMode": "0",
     }
-    share = broker.pop._lanes.share("g", "orders")
+    share = broker.inflight._lanes.of("g", "orders")
     with share.lock, Peer(broker.address) as leaving:
         # It leaves while the broker is about to take the message for it.
         leaving.send(RequestCode.POP_MESSAGE, ext)

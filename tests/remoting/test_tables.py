@@ -149,7 +149,7 @@ VALUES = "dueline.server.remoting.namesrv.VALUES_SIZE_BYTES_MAX"
 GROUPS = "dueline.broker.groups.GROUPS_SIZE_BYTES_MAX"
 CONFIGS = "dueline.broker.group_configs.GROUPS_SIZE_BYTES_MAX"
 TOPICS = "dueline.broker.topics.TOPICS_SIZE_BYTES_MAX"
-LANES = "dueline.broker.pop_lanes.LANES_SIZE_BYTES_MAX"
+LANES = "dueline.broker.inflight.lanes.LANES_SIZE_BYTES_MAX"
 
 TABLES = {
     "key and value pairs": Table(
@@ -204,10 +204,10 @@ TABLES = {
         budget=lambda broker: broker.offsets.budget,
     ),
     "groups that receive": Table(
-        attack=lane, bound=LANES, budget=lambda broker: broker.pop._lanes.budget
+        attack=lane, bound=LANES, budget=lambda broker: broker.inflight._lanes.budget
     ),
     "messages that are held": Table(
-        attack=held, bound=LANES, budget=lambda broker: broker.pop._lanes.budget
+        attack=held, bound=LANES, budget=lambda broker: broker.inflight._lanes.budget
     ),
 }
 

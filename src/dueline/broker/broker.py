@@ -6,6 +6,7 @@
     groups            who is here, and what they subscribe to     memory: heartbeats
     locks             who consumes which queue in order           memory: renewals
     transactions      half messages that wait for a decision      read from the store
+    inflight          received and not acknowledged yet           receipts.log
 
 Both protocols share one `Broker`, so a message that is sent with one is received with the other.
 """
@@ -13,12 +14,14 @@ Both protocols share one `Broker`, so a message that is sent with one is receive
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
 from dueline.broker.group_configs import GroupTable
 from dueline.broker.groups import Groups
+from dueline.broker.inflight import InFlight
 from dueline.broker.locks import QueueLocks
 from dueline.broker.names import retry_topic
 from dueline.broker.topics import TopicOptions, Topics
@@ -49,7 +52,16 @@ class Broker:
         *,
         files: Files | None = None,
         options: BrokerOptions | None = None,
+        receipts_path: Path | None = None,
     ) -> None:
+        """Open what is on disk; `close` lets go of it.
+
+        Args:
+            receipts_path: the file of what is in flight; by default beside the topics.
+
+        Raises:
+            InvalidRequest: a file of receipts that is none.
+        """
         self.options: Final = options or BrokerOptions()
         self.engine: Final = engine
         self.clock: Final = engine.clock
@@ -72,6 +84,14 @@ class Broker:
         self.groups: Final = Groups()
         self.locks: Final = QueueLocks(self.clock)
         self.transactions: Final = Transactions(engine, offsets, self.options.transactions)
+        self.inflight: Final = InFlight(
+            receipts_path or folder / "receipts.log",
+            files=files,
+            store=engine.store,
+            clock=self.clock,
+            offsets=offsets,
+            is_synced=engine.store.options.flush == "sync",
+        )
 
     def ensure_group(self, name: str) -> None:
         """A consumer group is here: it has a configuration, and a topic for its retries.
@@ -86,3 +106,7 @@ class Broker:
         """Make topics and groups durable; blocks for the disk."""
         self.topics.save()
         self.group_table.save()
+
+    def close(self) -> None:
+        """Write what has gathered and let go of the files; nobody may be served any more."""
+        self.inflight.close()

@@ -37,6 +37,7 @@ from dueline.server.connections import Connections
 from dueline.server.control import BrokerService, Pipeline
 from dueline.server.descriptors import connection_files, raise_limit
 from dueline.server.grpc.part import GrpcPart, grpc_options
+from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener, primary_address
 from dueline.server.remoting.service import RemotingOptions, RemotingService
@@ -50,6 +51,7 @@ from dueline.store.imports import check_finished
 __all__ = ["BrokerProcess", "NoPipeline", "store_options"]
 
 VIP_DISTANCE: Final = 2
+RECEIPTS_FILE: Final = "receipts.log"
 FILL_S_MAX: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -127,10 +129,13 @@ class BrokerProcess:
             raise
         # The gRPC port first among the ports: it is the one that may be taken still.
         self._writer.start()
+        self._receipts.start()
         try:
             self.grpc.start()
         except BaseException:
+            self._receipts.stop()
             self._writer.stop()
+            self.broker.close()
             self.remoting_options.close()
             self.store.close()
             raise
@@ -151,8 +156,13 @@ class BrokerProcess:
         self._ticker = GateTicker(self.store, self.clock, on_failure=self._fail)
         self.store.observe(self._ticker)
         self.broker = Broker(
-            self.engine, self._offsets, files=self._files, options=messaging_options(config)
+            self.engine,
+            self._offsets,
+            files=self._files,
+            options=messaging_options(config),
+            receipts_path=config.folder / RECEIPTS_FILE,
         )
+        self._receipts = ReceiptWriter(self.broker.inflight, on_failure=self._fail)
         self.grpc = GrpcPart(
             self.broker,
             grpc_options(config),
@@ -164,7 +174,6 @@ class BrokerProcess:
         self.remoting = RemotingService(
             self.broker,
             self.remoting_options,
-            pop=self.grpc.pop,
             connections=self.connections,
             on_failure=self._fail,
         )
@@ -225,11 +234,13 @@ class BrokerProcess:
         self._writer.stop()
         self.remoting.stop()
         self.grpc.stop()
+        self._receipts.stop()
         self.service.stop()
         self._ticker.stop()
         self._caretaker.stop()
         if not self._failed.is_set():
             self._save_tables()
+        self.broker.close()
         self.store.close()
 
     def _save_tables(self) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from typing import Any, Final
 
-from dueline.broker.pop import InvalidReceipt
+from dueline.broker.inflight import InvalidReceipt
 from dueline.errors import (
     BrokerError,
     InvalidRequest,

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from dueline.admission import RESERVED_PROPERTIES, check_sender_target
 from dueline.broker.filters import SQL92, TAG, Filter, filter_of
+from dueline.broker.inflight import Held
 from dueline.broker.names import DEAD_PREFIX, RETRY_PREFIX
-from dueline.broker.pop import Held
 from dueline.broker.retries import ATTEMPT_MAX
 from dueline.message import (
     SYS_BORN_HOST_V6,

@@ -1,7 +1,4 @@
-"""The gRPC port as a part of a broker: receipts, the thread that writes them, and the server.
-
-Receipts are there even when the port is off: the other protocol's POP requests use them too.
-"""
+"""The gRPC port as a part of a broker, which may be off: then nothing of gRPC is loaded."""
 
 from __future__ import annotations
 
@@ -9,11 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dueline.broker import Broker
-from dueline.broker.pop import Pop
 from dueline.config import Config
 from dueline.server.connections import Connections
 from dueline.server.grpc.options import GrpcOptions
-from dueline.server.receipts import ReceiptWriter
 from dueline.server.threads import OnFailure
 from dueline.store.files import Files
 
@@ -22,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GrpcPart", "grpc_options"]
 
-RECEIPTS_FILE: Final = "receipts.log"
 TLS_FOLDER: Final = "tls"
 
 
@@ -39,24 +33,11 @@ class GrpcPart:
         connections: Connections | None = None,
         on_failure: OnFailure,
     ) -> None:
-        """Open the receipts.
+        """Prepare.
 
         Args:
             options: None: the port is off.
-
-        Raises:
-            InvalidRequest: a file of receipts that is none.
         """
-        store = broker.engine.store
-        self.pop: Final = Pop(
-            folder / RECEIPTS_FILE,
-            files=files,
-            store=store,
-            clock=broker.clock,
-            offsets=broker.offsets,
-            is_synced=store.options.flush == "sync",
-        )
-        self._receipts = ReceiptWriter(self.pop, on_failure=on_failure)
         self.server: GrpcServer | None = None
         if options is not None:
             # A broker without the port starts without gRPC.
@@ -64,7 +45,6 @@ class GrpcPart:
 
             self.server = GrpcServer(
                 broker,
-                self.pop,
                 options,
                 folder=folder / TLS_FOLDER,
                 files=files,
@@ -84,20 +64,13 @@ class GrpcPart:
             Unavailable: the port is taken.
             InvalidRequest: a certificate that cannot be read.
         """
-        self._receipts.start()
-        if self.server is None:
-            return
-        try:
+        if self.server is not None:
             self.server.start()
-        except BaseException:
-            self._receipts.stop()
-            raise
 
     def stop(self) -> None:
-        """Let calls under way end; then write what they acknowledged."""
+        """Let calls under way end."""
         if self.server is not None:
             self.server.stop()
-        self._receipts.stop()
 
 
 def grpc_options(config: Config) -> GrpcOptions | None:

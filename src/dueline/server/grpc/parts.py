@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from dueline.broker import Broker
 from dueline.broker.engine import Results
-from dueline.broker.pop import Pop
+from dueline.broker.inflight import InFlight
 from dueline.errors import BrokerError
 from dueline.message import HOST_UNKNOWN, Message, pack_host
 from dueline.server.connections import peer_of
@@ -35,7 +35,6 @@ class Parts:
     """Everything a method needs."""
 
     broker: Broker
-    pop: Pop
     clients: Clients
     options: GrpcOptions
     executor: Executor
@@ -45,6 +44,10 @@ class Parts:
     """The client behind gRPC's name for a peer."""
     calls: Shares
     polls: Shares
+
+    @property
+    def inflight(self) -> InFlight:
+        return self.broker.inflight
 
     @property
     def engine(self) -> Any:
@@ -79,7 +82,7 @@ class Parts:
         def done(error: BaseException | None) -> None:
             self.outbox.post(lambda: _resolve(answer, error))
 
-        self.pop.finish(group, topic, receipt, done)
+        self.inflight.acknowledge(group, topic, receipt, done)
         await answer
 
     def attempt_max(self, group: str) -> int:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dueline.broker.filters import Filter
+from dueline.broker.inflight import Held, Holding, Taken
 from dueline.broker.names import dead_topic, retry_topic
-from dueline.broker.pop import Held, Holding, Received
 from dueline.broker.retries import dead_record
 from dueline.errors import BrokerError, OutcomeUnknown, Unavailable
 from dueline.server.grpc.bodies import is_heavy
@@ -161,7 +161,7 @@ class Receiving:
             News(self._parts.engine, topics) as news,
             peer.take(self._parts.polls, news.give_up),
         ):
-            unwatch = self._parts.pop.watch(wish.group, wish.topic, news.wake)
+            unwatch = self._parts.inflight.watch(wish.group, wish.topic, news.wake)
             try:
                 while True:
                     messages = await self._take(wish)
@@ -175,7 +175,7 @@ class Receiving:
 
     def _visible_in_s(self, wish: _Wish) -> float:
         """How long until a held message may be received again."""
-        next_ms = self._parts.pop.next_visible_ms(wish.group, wish.topic)
+        next_ms = self._parts.inflight.next_visible_ms(wish.group, wish.topic)
         if next_ms is None:
             return 3_600.0
         return max(next_ms - self._parts.now_ms(), 1) / 1_000
@@ -183,8 +183,8 @@ class Receiving:
     async def _take(self, wish: _Wish) -> list[Held]:
         retries = self._parts.broker.topics.queue_count(retry_topic(wish.group))
 
-        def work() -> Received:
-            return self._parts.pop.receive(
+        def work() -> Taken:
+            return self._parts.inflight.take(
                 wish.group,
                 wish.topic,
                 wish.queue_ids,
@@ -208,12 +208,12 @@ class Receiving:
             raise
         return received.messages
 
-    def _return_taken(self, wish: _Wish, taking: Future[Received]) -> None:
+    def _return_taken(self, wish: _Wish, taking: Future[Taken]) -> None:
         if not taking.cancelled() and taking.exception() is None:
             self._give_back(wish, taking.result().messages)
 
     def _give_back(self, wish: _Wish, messages: list[Held]) -> None:
-        self._parts.pop.give_back(wish.group, wish.topic, [held.receipt for held in messages])
+        self._parts.inflight.give_back(wish.group, wish.topic, [held.receipt for held in messages])
 
     # Dead letters
 
@@ -243,7 +243,7 @@ class Receiving:
     async def forward_message_to_dead_letter_queue(self, request: Any, context: Any) -> Any:
         group, topic = name_of(request.group), topic_of(request.topic)
         held = await self._parts.off_loop(
-            lambda: self._parts.pop.peek(group, topic, request.receipt_handle)
+            lambda: self._parts.inflight.peek(group, topic, request.receipt_handle)
         )
         await self._bury(group, topic, held)
         return _Forwarded(status=ok())
@@ -297,7 +297,7 @@ class Receiving:
                 f"found {invisible_ms}",
             )
         if not self._parts.clients.is_push_consumer(client_id):
-            return self._parts.pop.change(group, topic, request.receipt_handle, invisible_ms)
+            return self._parts.inflight.extend(group, topic, request.receipt_handle, invisible_ms)
         backoff_ms = self._parts.options.backoff_ms
         attempt_max = self._parts.attempt_max(group)
 
@@ -311,7 +311,7 @@ class Receiving:
             # message again and again without a pause.
             return backoff_ms[min(max(attempt, 1), len(backoff_ms)) - 1]
 
-        return self._parts.pop.change(group, topic, request.receipt_handle, duration_ms)
+        return self._parts.inflight.extend(group, topic, request.receipt_handle, duration_ms)
 
 
 def _nothing() -> Any:

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import grpc
 from dueline.broker import Broker
-from dueline.broker.pop import Pop
 from dueline.errors import BrokerError, Unavailable
 from dueline.server.connections import Connections
 from dueline.server.grpc.certificate import load_certificate
@@ -50,7 +49,6 @@ class GrpcServer:
     def __init__(  # noqa: PLR0913 - what it stands on, and keyword-only the rest
         self,
         broker: Broker,
-        pop: Pop,
         options: GrpcOptions,
         *,
         folder: Path,
@@ -66,7 +64,6 @@ class GrpcServer:
         self.options: Final = options
         self.port = 0
         self._broker = broker
-        self._pop = pop
         self._folder = folder
         self._files = files or Files()
         self._connections = connections
@@ -76,7 +73,7 @@ class GrpcServer:
         self._clients = Clients(
             count_max=options.client_count_max, gone_after_ms=options.gone_after_ms
         )
-        pop.is_present = self._clients.is_present
+        broker.inflight.is_present = self._clients.is_present
         self._clients.on_gone = self._gone
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -109,7 +106,7 @@ class GrpcServer:
         self._executor.shutdown()
 
     def _gone(self, client_id: str) -> None:
-        self._executor.submit(self._pop.release, client_id)
+        self._executor.submit(self._broker.inflight.release, client_id)
 
     def _failed(self, error: BaseException) -> None:
         if self._is_started.is_set():
@@ -128,7 +125,6 @@ class GrpcServer:
         service = MessagingService(
             Parts(
                 broker=self._broker,
-                pop=self._pop,
                 clients=self._clients,
                 options=self.options,
                 executor=self._executor,

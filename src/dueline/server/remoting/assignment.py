@@ -43,9 +43,8 @@ T = TypeVar("T")
 class Assignments:
     """Handlers of 400 and 401; modes are kept in memory, PULL is the default."""
 
-    def __init__(self, context: Context, *, has_pop: bool) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._has_pop = has_pop
         self._modes: dict[tuple[str, str], str] = {}
         self.budget: Final = Budget("request modes", MODES_SIZE_BYTES_MAX)
 
@@ -83,7 +82,7 @@ class Assignments:
 
     def set_mode(self, request: Request) -> Answer:
         wanted = SetRequestMode.decode_request(request.command.body)
-        if wanted.mode not in (PULL, POP) or (wanted.mode == POP and not self._has_pop):
+        if wanted.mode not in (PULL, POP):
             raise InvalidRequest(f"mode: expected {PULL} or {POP}, found {wanted.mode!r:.80}")
         check_group(wanted.consumer_group)
         check_topic(wanted.topic)

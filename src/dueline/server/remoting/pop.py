@@ -4,9 +4,9 @@ The client builds a receipt of eight words from what it is given and shows it ag
 
     start-offset  pop-time  invisible-time  revive-queue  retry  broker  queue  offset
 
-Ours name a holding of `dueline.broker.pop`, shared with the gRPC protocol: queue and offset say
-which message, and the serial number of the holding travels as the revive queue, the one number that
-the broker chooses both here and when the invisible time changes. A number like 999 would mean
+Ours name a holding of `dueline.broker.inflight`, shared with the gRPC protocol: queue and offset
+say which message, and the serial number of the holding travels as the revive queue, the one number
+that the broker chooses both here and when the invisible time changes. A number like 999 would mean
 orderly consumption, so serial numbers are shifted beyond it.
 
 Whatever is taken and cannot be answered is given back, and does not count as an attempt.
@@ -25,9 +25,9 @@ from typing import Final
 
 from dueline.broker.engine import Results
 from dueline.broker.filters import filter_of
+from dueline.broker.inflight import Held, Holding, Taken
+from dueline.broker.inflight.receipt import Receipt
 from dueline.broker.names import dead_topic
-from dueline.broker.pop import Held, Holding, Pop, Received
-from dueline.broker.pop_receipt import Receipt
 from dueline.broker.retries import dead_record
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
@@ -75,10 +75,10 @@ class _Wish:
 class Pops:
     """Handlers of 200050, 200051, 200151 and 200053."""
 
-    def __init__(self, context: Context, hub: Hub, pop: Pop) -> None:
+    def __init__(self, context: Context, hub: Hub) -> None:
         self._context = context
         self._hub = hub
-        self._pop = pop
+        self._inflight = context.broker.inflight
         self._lanes: dict[tuple[str, str, int], tuple[int, int]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -160,7 +160,7 @@ class Pops:
             news.set()
 
         share: Share | None = None
-        unwatch = self._pop.watch(wish.group, wish.topic, wake)
+        unwatch = self._inflight.watch(wish.group, wish.topic, wake)
         watch = self._context.engine.watch(wish.topic, None, wake)
         try:
             while True:
@@ -193,14 +193,14 @@ class Pops:
             await turn.wait()
 
     def _visible_in_s(self, wish: _Wish) -> float:
-        next_ms = self._pop.next_visible_ms(wish.group, wish.topic)
+        next_ms = self._inflight.next_visible_ms(wish.group, wish.topic)
         if next_ms is None:
             return _LOOK_AGAIN_S_MAX
         return max(next_ms - self._context.clock.now_ms(), 1) / 1_000
 
     async def _take(self, wish: _Wish) -> list[Held]:
-        def work() -> Received:
-            return self._pop.receive(
+        def work() -> Taken:
+            return self._inflight.take(
                 wish.group,
                 wish.topic,
                 wish.queue_ids,
@@ -223,12 +223,12 @@ class Pops:
             raise
         return received.messages
 
-    def _return_taken(self, wish: _Wish, taking: asyncio.Future[Received]) -> None:
+    def _return_taken(self, wish: _Wish, taking: asyncio.Future[Taken]) -> None:
         if not taking.cancelled() and taking.exception() is None:
             self._give_back(wish, taking.result().messages)
 
     def _give_back(self, wish: _Wish, messages: list[Held]) -> None:
-        self._pop.give_back(wish.group, wish.topic, [held.receipt for held in messages])
+        self._inflight.give_back(wish.group, wish.topic, [held.receipt for held in messages])
 
     async def _bury_if_possible(self, wish: _Wish, held: Held) -> None:
         """One that cannot be written stays and is tried again: its neighbours are received."""
@@ -258,7 +258,7 @@ class Pops:
         if isinstance(results, BaseException):
             raise results
         accepted(results)
-        self._pop.finish(wish.group, wish.topic, held.receipt, lambda _: None)
+        self._inflight.acknowledge(wish.group, wish.topic, held.receipt, lambda _: None)
 
     def _answer_or_return(self, wish: _Wish, found: list[Held]) -> Answer:
         """The answer; if none can be made, what was taken for it is given back."""
@@ -300,7 +300,7 @@ class Pops:
             answer = OK if error is None else answer_of(error)
             self._context.outbox.post(lambda: request.answer(answer))
 
-        self._pop.finish(header.consumer_group, header.topic, receipt, done)
+        self._inflight.acknowledge(header.consumer_group, header.topic, receipt, done)
         return None
 
     def ack_batch(self, request: Request, batch: AckBatch) -> Answer | None:
@@ -324,7 +324,7 @@ class Pops:
 
         for entry, receipt in receipts:
             try:
-                self._pop.finish(entry.consumer_group, entry.topic, receipt, done)
+                self._inflight.acknowledge(entry.consumer_group, entry.topic, receipt, done)
             except InvalidRequest as error:
                 done(error)
         return None
@@ -359,7 +359,7 @@ class Pops:
             raise InvalidRequest(
                 f"invisible time: expected 0 to {INVISIBLE_MS_MAX}, found {header.invisible_time}"
             )
-        changed = self._pop.change(
+        changed = self._inflight.extend(
             header.consumer_group, header.topic, self._receipt(header), header.invisible_time
         )
         response = ChangeInvisibleTimeResponse(

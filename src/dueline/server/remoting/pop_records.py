@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from dueline.broker.pop import Held
-from dueline.broker.pop_receipt import Receipt
+from dueline.broker.inflight import Held
+from dueline.broker.inflight.receipt import Receipt
 from dueline.broker.retries import ATTEMPT_MAX
 from dueline.errors import InvalidRequest
 from dueline.message import encode_properties

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dueline.broker import Broker
-from dueline.broker.pop import Pop
 from dueline.server.connections import Connections
 from dueline.server.remoting.admin import Admin
 from dueline.server.remoting.assignment import Assignments
@@ -72,12 +71,10 @@ class RemotingService:
         broker: Broker,
         options: RemotingOptions | None = None,
         *,
-        pop: Pop | None = None,
         connections: Connections | None = None,
         on_failure: OnFailure = lambda error: None,
     ) -> None:
         self._broker = broker
-        self._pop = pop
         self._options = options or RemotingOptions()
         self.limits: Final = self._options.limits
         self._connections = connections
@@ -134,15 +131,14 @@ class RemotingService:
                 members,
                 Offsets(context),
                 SendBacks(context),
+                Pops(context, broker),
                 Replies(context),
                 transactions,
                 Queries(context, broker),
                 Admin(context, broker),
-                Assignments(context, has_pop=self._pop is not None),
+                Assignments(context),
             ):
                 broker.add(family.table())
-            if self._pop is not None:
-                broker.add(Pops(context, broker, self._pop).table())
             context.addresses = Addresses(
                 host=self._options.advertised_host or self._options.broker.host,
                 port=self._options.broker.port,

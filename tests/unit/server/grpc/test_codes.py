@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dueline.broker.pop import InvalidReceipt
+from dueline.broker.inflight import InvalidReceipt
 from dueline.errors import (
     BrokerError,
     CorruptRecord,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.filters import filter_of
-from dueline.broker.pop import Holding, Pop, Received
+from dueline.broker.inflight import Holding, InFlight, Taken
 from dueline.message import Message
 from dueline.store import Files, Store, StoreOptions
 from dueline.testing import ManualClock
@@ -29,13 +29,13 @@ class World:
         self.path = folder / "pop" / "receipts.log"
         self.files = files or Files()
         self.answers: list[BaseException | None] = []
-        self.pop = self.open()
+        self.inflight = self.open()
 
     def saved_offsets(self) -> ConsumerOffsets:
         return ConsumerOffsets(self.folder / "offsets.json", Files())
 
-    def open(self) -> Pop:
-        return Pop(
+    def open(self) -> InFlight:
+        return InFlight(
             self.path,
             files=self.files,
             store=self.store,
@@ -46,9 +46,9 @@ class World:
     def restart(self, *, is_flushed: bool = True) -> None:
         """As after a kill: nothing is closed, what was written is there."""
         if is_flushed:
-            self.pop.flush()
+            self.inflight.flush()
         self.offsets = self.saved_offsets()
-        self.pop = self.open()
+        self.inflight = self.open()
 
     def send(self, *bodies: str, queue_id: int = 0, **properties: str) -> None:
         for body in bodies:
@@ -56,8 +56,8 @@ class World:
                 Message(topic="t", body=body.encode(), queue_id=queue_id, properties=properties)
             )
 
-    def take(self, count: int = 8, *, holding: Holding = TEN_SECONDS, tags: str = "*") -> Received:
-        return self.pop.receive(
+    def take(self, count: int = 8, *, holding: Holding = TEN_SECONDS, tags: str = "*") -> Taken:
+        return self.inflight.take(
             "g", "t", [0, 1], count_max=count, holding=holding, wanted=filter_of(tags)
         )
 
@@ -65,5 +65,5 @@ class World:
         return [held.record.body.decode() for held in self.take(count, holding=holding).messages]
 
     def finish(self, receipt: str) -> None:
-        self.pop.finish("g", "t", receipt, self.answers.append)
-        self.pop.flush()
+        self.inflight.acknowledge("g", "t", receipt, self.answers.append)
+        self.inflight.flush()

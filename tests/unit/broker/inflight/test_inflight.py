@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.broker.pop_world import START_MS, TEN_SECONDS, World
+from tests.unit.broker.inflight.world import START_MS, TEN_SECONDS, World
 
-from dueline.broker import pop_log
-from dueline.broker.pop import Holding, InvalidReceipt
-from dueline.broker.pop_receipt import Receipt
+from dueline.broker.inflight import Holding, InvalidReceipt
+from dueline.broker.inflight import log as receipt_log
+from dueline.broker.inflight.receipt import Receipt
 from dueline.errors import StoreClosed
 from dueline.store import Files
 from dueline.testing import FaultyFiles
@@ -53,10 +53,10 @@ def test_finish_is_answered_only_when_it_is_written(world: World) -> None:
     world.send("a")
     (held,) = world.take().messages
 
-    world.pop.finish("g", "t", held.receipt, world.answers.append)
+    world.inflight.acknowledge("g", "t", held.receipt, world.answers.append)
 
     assert world.answers == []
-    world.pop.flush()
+    world.inflight.flush()
     assert world.answers == [None]
 
 
@@ -97,10 +97,10 @@ def test_changed_duration_replaces_the_receipt(world: World) -> None:
     world.send("a")
     (held,) = world.take().messages
 
-    receipt = world.pop.change("g", "t", held.receipt, 1_000)
+    receipt = world.inflight.extend("g", "t", held.receipt, 1_000)
 
     with pytest.raises(InvalidReceipt):
-        world.pop.change("g", "t", held.receipt, 5_000)
+        world.inflight.extend("g", "t", held.receipt, 5_000)
     world.clock.advance(1_000)
     (again,) = world.take().messages
     assert again.attempt == 2
@@ -112,13 +112,13 @@ def test_change_wakes_those_who_wait(world: World) -> None:
     world.send("a")
     (held,) = world.take().messages
     woken: list[int] = []
-    unwatch = world.pop.watch("g", "t", lambda: woken.append(1))
+    unwatch = world.inflight.watch("g", "t", lambda: woken.append(1))
 
-    world.pop.change("g", "t", held.receipt, 0)
+    world.inflight.extend("g", "t", held.receipt, 0)
     unwatch()
 
     assert woken == [1]
-    assert world.pop.next_visible_ms("g", "t") == START_MS
+    assert world.inflight.next_visible_ms("g", "t") == START_MS
 
 
 def test_receipts_of_others_are_refused(world: World, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_receipts_of_others_are_refused(world: World, tmp_path: Path) -> None:
         ("g", "other", own.receipt),
     ):
         with pytest.raises(InvalidReceipt):
-            world.pop.finish(group, topic, receipt, world.answers.append)
+            world.inflight.acknowledge(group, topic, receipt, world.answers.append)
     assert world.answers == []
     other.store.close()
 
@@ -231,7 +231,7 @@ def test_returned_message_comes_at_once_and_was_no_attempt(world: World) -> None
     world.send("a")
     (held,) = world.take().messages
 
-    world.pop.give_back("g", "t", [held.receipt])
+    world.inflight.give_back("g", "t", [held.receipt])
 
     (again,) = world.take().messages
     assert again.attempt == 1
@@ -241,7 +241,7 @@ def test_returned_message_comes_at_once_and_was_no_attempt(world: World) -> None
 def test_renewed_message_stays_with_its_owner_while_that_is_there(world: World) -> None:
     world.send("a")
     present = {"me"}
-    world.pop.is_present = present.__contains__
+    world.inflight.is_present = present.__contains__
     mine = Holding(invisible_ms=60_000, owner="me", renew=True)
     assert world.bodies(holding=mine) == ["a"]
 
@@ -259,7 +259,7 @@ def test_messages_of_an_owner_who_left_come_at_once(world: World) -> None:
     mine = Holding(invisible_ms=60_000, owner="me", renew=True)
     assert world.bodies(holding=mine) == ["a"]
 
-    assert world.pop.release("me") == 1
+    assert world.inflight.release("me") == 1
 
     assert world.bodies() == ["a"]
 
@@ -330,8 +330,8 @@ def test_torn_end_of_the_file_is_forgotten(world: World) -> None:
 def test_rewritten_file_says_the_same_and_stays_small(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pop_log, "REWRITE_SIZE_BYTES", 2_000)
-    world.pop = world.open()
+    monkeypatch.setattr(receipt_log, "REWRITE_SIZE_BYTES", 2_000)
+    world.inflight = world.open()
     for number in range(200):
         world.send(str(number))
         held = world.take().messages
@@ -342,7 +342,7 @@ def test_rewritten_file_says_the_same_and_stays_small(
     world.restart()
 
     assert len(written) < 6_000
-    assert world.pop.held_count("g", "t") == 10
+    assert world.inflight.held_count("g", "t") == 10
     world.clock.advance(10_000)
     assert sorted(map(int, world.bodies(100))) == list(range(0, 200, 20))
 
@@ -354,8 +354,8 @@ def test_acknowledged_stays_acknowledged_after_a_power_cut(tmp_path: Path, seed:
     world.send("a", "b", "c")
     first, second, _ = world.take().messages
     world.finish(first.receipt)
-    world.pop.change("g", "t", second.receipt, 0)
-    world.pop.flush()
+    world.inflight.extend("g", "t", second.receipt, 0)
+    world.inflight.flush()
 
     files.power_cut(seed=seed)
     world.files = Files()
@@ -369,7 +369,7 @@ def test_acknowledged_stays_acknowledged_after_a_power_cut(tmp_path: Path, seed:
 def test_failed_write_closes_the_receipts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.send("a")
     (held,) = world.take().messages
-    world.pop.flush()
+    world.inflight.flush()
 
     def broken(self: object) -> None:
         raise OSError(5, "Input/output error")

@@ -1,14 +1,14 @@
-"""Receiving with receipts: a message belongs to whoever received it, for a while.
+"""Messages and their receipts: a received message belongs to its consumer, for a while.
 
-    receive     messages nobody holds, and a receipt for each; invisible to others for a duration
-    finish      acknowledge by receipt: it will not come again, and that is on disk
-    change      by receipt: another duration from now on, and a new receipt
-    peek        what a receipt stands for
+    take            messages nobody holds, with a receipt each; invisible to others for a duration
+    acknowledge     by receipt: it will not come again, and that is on disk
+    extend          by receipt: another duration from now on, and a new receipt
+    peek            what a receipt stands for
 
-Whoever does not finish a message in time gets it again, or another consumer of the group does, one
-attempt older; after the last attempt `receive` gives it to the caller as *dead*, to be put into
-the dead-letter topic and then finished. Messages are never copied for this: they stay where they
-stand in their queue, and a lane (see `pop_lane`) remembers what the group holds.
+A consumer that does not acknowledge a message in time gets it again, or another of its group does,
+one attempt older; after the last attempt `take` gives it to the caller as *dead*, to be put into
+the dead-letter topic and then acknowledged. Messages are never copied for this: they stay where
+they stand in their queue, and a lane (see `lane`) remembers what the group holds.
 
 A receipt names the lane, the offset and the serial number of the holding; each new holding makes
 the receipts before it invalid. A receipt whose time is over but whose message nobody has received
@@ -17,8 +17,8 @@ since still counts: the work was done, and to do it twice helps nobody.
 `renew`: a holding that is renewed for as long as its owner is there (`is_present`), up to a
 bound. It happens when its time is over and somebody looks, so it costs nothing before.
 
-Survives a kill at any moment (see `pop_log`). Any thread may call; calls for one group and topic
-take turns. Nothing here waits: `watch` says when to look again.
+Survives a kill at any moment (see `log`). Any thread may call; calls for one group and topic take
+turns. Nothing here waits: `watch` says when to look again.
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ from typing import Final
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.filters import EVERYTHING, Filter
-from dueline.broker.pop_lane import RETRY_LANE, Entry, Lane
-from dueline.broker.pop_lanes import Lanes
-from dueline.broker.pop_log import Done, LaneName, PopLog, finish, hold
-from dueline.broker.pop_receipt import InvalidReceipt, Receipt
-from dueline.broker.pop_take import Held, Holding, QueueReader, Received, Share, Take
+from dueline.broker.inflight.holding import Held, Holding, Taken
+from dueline.broker.inflight.lane import RETRY_LANE, Entry, Lane
+from dueline.broker.inflight.lane_set import LaneSet, QueueReader
+from dueline.broker.inflight.lanes import Lanes
+from dueline.broker.inflight.log import Done, LaneName, ReceiptLog, finish, hold
+from dueline.broker.inflight.receipt import InvalidReceipt, Receipt
+from dueline.broker.inflight.taking import Take
 from dueline.clock import Clock
 from dueline.errors import NotFound
 from dueline.store.files import Files
 
-__all__ = ["Held", "Holding", "InvalidReceipt", "Pop", "Received"]
+__all__ = ["InFlight"]
 
 SIZE_BYTES_MAX: Final = 4 << 20
-"""Of one call of `receive`: an answer has to fit into a frame, and into memory many times over."""
+"""Of one call of `take`: an answer has to fit into a frame, and into memory many times over."""
 
 
-class Pop:
+class InFlight:
     """Everything that groups hold."""
 
     def __init__(  # noqa: PLR0913 - what it stands on, by keyword
@@ -64,7 +66,7 @@ class Pop:
             offsets: where groups stood that used another protocol; it is told how far they are.
         """
         self._clock = clock
-        self._log = PopLog(path, files, is_synced=is_synced)
+        self._log = ReceiptLog(path, files, is_synced=is_synced)
         self._lanes = Lanes(self._log, store, offsets)
         self.is_present: Callable[[str], bool] = lambda owner: False
         """Is this owner still there? Decides about renewing."""
@@ -86,7 +88,7 @@ class Pop:
 
     # Receiving
 
-    def receive(  # noqa: PLR0913 - from where, and keyword-only how
+    def take(  # noqa: PLR0913 - from where, and keyword-only how
         self,
         group: str,
         topic: str,
@@ -97,7 +99,7 @@ class Pop:
         wanted: Filter = EVERYTHING,
         size_bytes_max: int = SIZE_BYTES_MAX,
         retry_queue_ids: Sequence[int] = (),
-    ) -> Received:
+    ) -> Taken:
         """Take up to `count_max` messages that nobody holds: first what comes again, then new ones.
 
         Args:
@@ -109,14 +111,14 @@ class Pop:
             LimitExceeded: too many groups and queues, or too much is held and not finished.
             Unavailable, StoreClosed: receipts cannot be written.
         """
-        share = self._lanes.share(group, topic)
-        with share.lock:
+        lane_set = self._lanes.of(group, topic)
+        with lane_set.lock:
             ids = [RETRY_LANE | queue_id for queue_id in retry_queue_ids]
-            ids += share.next_turn(queue_ids)
-            lanes = [self._lanes.lane(share, queue_id) for queue_id in ids]
-            self._lanes.follow(share, lanes)
+            ids += lane_set.next_turn(queue_ids)
+            lanes = [self._lanes.lane(lane_set, queue_id) for queue_id in ids]
+            self._lanes.follow(lane_set, lanes)
             take = Take(
-                share=share,
+                lane_set=lane_set,
                 holding=holding,
                 wanted=wanted,
                 count_max=count_max,
@@ -133,21 +135,21 @@ class Pop:
                 for lane in lanes:
                     take.new(lane)
                     if take.others:
-                        self._lanes.make_for_others(share, lane, take.others)
+                        self._lanes.make_for_others(lane_set, lane, take.others)
                         take.others.clear()
             finally:
                 if take.changes:
                     self._log.append(take.changes)
             if not take.messages and not take.dead:
                 self._lanes.check_room()
-            self._lanes.publish(share, lanes)
-        return Received(messages=take.messages, dead=take.dead)
+            self._lanes.publish(lane_set, lanes)
+        return Taken(messages=take.messages, dead=take.dead)
 
     def next_visible_ms(self, group: str, topic: str) -> int | None:
         """When the next message that is held now may come again."""
-        share = self._lanes.share(group, topic)
-        with share.lock:
-            times = [lane.next_visible_ms() for lane in list(share.lanes.values())]
+        lane_set = self._lanes.of(group, topic)
+        with lane_set.lock:
+            times = [lane.next_visible_ms() for lane in list(lane_set.lanes.values())]
         return min((time for time in times if time is not None), default=None)
 
     def watch(self, group: str, topic: str, wake: Callable[[], None]) -> Callable[[], None]:
@@ -156,35 +158,35 @@ class Pop:
         Returns:
             A function that ends it.
         """
-        watchers = self._lanes.share(group, topic).watchers
+        watchers = self._lanes.of(group, topic).watchers
         watchers.add(wake)
         return lambda: watchers.discard(wake)
 
     # Receipts
 
-    def finish(self, group: str, topic: str, receipt: str, done: Done) -> None:
+    def acknowledge(self, group: str, topic: str, receipt: str, done: Done) -> None:
         """Acknowledge; `done` is called when it is on disk, or with what went wrong.
 
         Raises:
             InvalidReceipt: not ours, or replaced; `done` is not called.
         """
-        share, lane, offset, serial = self._parse(group, topic, receipt)
-        with share.lock:
+        lane_set, lane, offset, serial = self._parse(group, topic, receipt)
+        with lane_set.lock:
             entry = lane.entries.get(offset)
             if entry is None:
                 if offset >= lane.cursor:
                     raise InvalidReceipt("receipt: expected one of this store, found another's")
-                # Done before; whoever asks again wants to be sure.
+                # Done before; who asks again wants to be sure.
                 self._log.append((), done)
                 return
             _check_serial(entry, serial)
             freed = lane.finish(offset)
             self._log.append([finish(lane, offset)], done)
-            self._lanes.publish(share, (lane,))
+            self._lanes.publish(lane_set, (lane,))
         if freed is not None:
-            share.wake()
+            lane_set.wake()
 
-    def change(
+    def extend(
         self, group: str, topic: str, receipt: str, invisible_ms: Callable[[int], int] | int
     ) -> str:
         """Hold for another duration from now on; returns the new receipt.
@@ -195,8 +197,8 @@ class Pop:
         Raises:
             InvalidReceipt: not ours, replaced, or of a message that is done.
         """
-        share, lane, offset, serial = self._parse(group, topic, receipt)
-        with share.lock:
+        lane_set, lane, offset, serial = self._parse(group, topic, receipt)
+        with lane_set.lock:
             entry = lane.entries.get(offset)
             if entry is None:
                 raise InvalidReceipt("receipt: expected a message that is not done, found one")
@@ -214,33 +216,33 @@ class Pop:
                 ),
             )
             self._log.append([hold(lane, offset)])
-            receipt = share.receipt(lane, offset)
-        share.wake()
+            receipt = lane_set.receipt(lane, offset)
+        lane_set.wake()
         return receipt
 
     def peek(self, group: str, topic: str, receipt: str) -> Held:
         """The message that a receipt stands for.
 
         Raises:
-            InvalidReceipt: as with `change`.
+            InvalidReceipt: as with `extend`.
             NotFound: its record is gone.
         """
-        share, lane, offset, serial = self._parse(group, topic, receipt)
-        with share.lock:
+        lane_set, lane, offset, serial = self._parse(group, topic, receipt)
+        with lane_set.lock:
             entry = lane.entries.get(offset)
             if entry is None:
                 raise InvalidReceipt("receipt: expected a message that is not done, found one")
             _check_serial(entry, serial)
-            found = share.read_one(lane, offset)
+            found = lane_set.read_one(lane, offset)
             if found is None:
                 raise NotFound("message: expected its record, found that retention has deleted it")
-            return share.held(lane, offset, *found)
+            return lane_set.held(lane, offset, *found)
 
     def give_back(self, group: str, topic: str, receipts: Sequence[str]) -> None:
-        """Received for nobody: visible again at once, and not counted as an attempt."""
+        """Taken for nobody: visible again at once, and not counted as an attempt."""
         for receipt in receipts:
-            share, lane, offset, serial = self._parse(group, topic, receipt)
-            with share.lock:
+            lane_set, lane, offset, serial = self._parse(group, topic, receipt)
+            with lane_set.lock:
                 entry = lane.entries.get(offset)
                 if entry is None or entry.serial != serial:
                     continue
@@ -252,16 +254,16 @@ class Pop:
                 )
                 lane.hold(offset, returned)
                 self._log.append([hold(lane, offset)])
-            share.wake()
+            lane_set.wake()
 
     def release(self, owner: str) -> int:
         """An owner has gone: what it held and would have renewed comes again now."""
         count = 0
-        for share in self._lanes.shares():
-            with share.lock:
-                for lane in list(share.lanes.values()):
+        for lane_set in self._lanes.all():
+            with lane_set.lock:
+                for lane in list(lane_set.lanes.values()):
                     count += self._release(lane, owner)
-            share.wake()
+            lane_set.wake()
         return count
 
     def _release(self, lane: Lane, owner: str) -> int:
@@ -282,13 +284,13 @@ class Pop:
 
     def held_count(self, group: str, topic: str) -> int:
         """How many messages the group holds, parked ones included."""
-        share = self._lanes.share(group, topic)
-        with share.lock:
-            return sum(len(lane.entries) for lane in list(share.lanes.values()))
+        lane_set = self._lanes.of(group, topic)
+        with lane_set.lock:
+            return sum(len(lane.entries) for lane in list(lane_set.lanes.values()))
 
     # Inside
 
-    def _parse(self, group: str, topic: str, receipt: str) -> tuple[Share, Lane, int, int]:
+    def _parse(self, group: str, topic: str, receipt: str) -> tuple[LaneSet, Lane, int, int]:
         parsed = Receipt.decode(receipt)
         found = self._lanes.find(parsed.lane) if parsed.epoch == self._log.epoch else None
         if found is None or found[0].name != LaneName(group=group, topic=topic):

@@ -37,7 +37,7 @@ ENTRY_SIZE: Final = 384
 """Bytes that an unfinished message takes, more or less."""
 
 RETRY_LANE: Final = 1 << 31
-"""Added to the queue id of a lane through a queue of the group's retry topic (see `pop_lanes`)."""
+"""Added to the queue id of a lane through a queue of the group's retry topic (see `lanes`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.broker.pop_world import TEN_SECONDS, World
+from tests.unit.broker.inflight.world import TEN_SECONDS, World
 
-from dueline.broker import pop_lanes, pop_log
-from dueline.broker.pop import InvalidReceipt
-from dueline.broker.pop_take import Held
+from dueline.broker.inflight import Held, InvalidReceipt, lanes
+from dueline.broker.inflight import log as receipt_log
 from dueline.errors import LimitExceeded
 from dueline.message import Message
 
@@ -36,7 +35,7 @@ def send_back(world: World, body: str, *, topic: str = "t", times: int = 1) -> N
 
 
 def take(world: World, topic: str = "t", *, count: int = 8) -> list[Held]:
-    return world.pop.receive(
+    return world.inflight.take(
         "g", topic, [0, 1], count_max=count, holding=TEN_SECONDS, retry_queue_ids=[0]
     ).messages
 
@@ -121,7 +120,7 @@ def test_refused_message_is_dead_when_both_protocols_tried_it_often_enough(world
     assert bodies(take(world)) == ["bad"]
 
     world.clock.advance(10_000)
-    received = world.pop.receive(
+    received = world.inflight.take(
         "g", "t", [0], count_max=8, holding=TEN_SECONDS, retry_queue_ids=[0]
     )
 
@@ -137,7 +136,7 @@ def test_topic_that_nobody_receives_keeps_the_retry_offset_back(world: World) ->
         world.finish(held.receipt)
 
     assert world.offsets.get("g", "%RETRY%g") == {0: 1}
-    world.pop.finish("g", "u", take(world, "u")[0].receipt, world.answers.append)
+    world.inflight.acknowledge("g", "u", take(world, "u")[0].receipt, world.answers.append)
     assert world.offsets.get("g", "%RETRY%g") == {0: 3}
 
 
@@ -171,7 +170,7 @@ def test_retry_of_a_topic_that_cannot_be_does_not_stop_others(world: World) -> N
 
 
 def test_lanes_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pop_lanes, "LANE_COUNT_MAX", 2)
+    monkeypatch.setattr(lanes, "LANE_COUNT_MAX", 2)
 
     with pytest.raises(LimitExceeded):
         take(world)
@@ -199,12 +198,12 @@ def test_reset_group_receives_again_and_its_old_receipts_are_void(world: World) 
 
 
 def test_reset_survives_a_rewritten_file(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pop_log, "REWRITE_SIZE_BYTES", 1)
-    world.pop = world.open()
+    monkeypatch.setattr(receipt_log, "REWRITE_SIZE_BYTES", 1)
+    world.inflight = world.open()
     world.send("a", "b")
     first, _ = take(world)
     world.offsets.reset("g", "t", {0: 0})
-    world.pop.flush()  # the changes of the lane that was replaced, then a file without it
+    world.inflight.flush()  # the changes of the lane that was replaced, then a file without it
 
     world.restart()
     world.clock.advance(10_000)
@@ -217,21 +216,21 @@ def test_reset_survives_a_rewritten_file(world: World, monkeypatch: pytest.Monke
 def test_change_of_a_replaced_lane_behind_a_rewritten_file_says_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pop_log, "REWRITE_SIZE_BYTES", 1)
-    world.pop = world.open()
+    monkeypatch.setattr(receipt_log, "REWRITE_SIZE_BYTES", 1)
+    world.inflight = world.open()
     world.send("a", "b")
     take(world, count=1)
-    real = pop_log.PopLog._rewrite
+    real = receipt_log.ReceiptLog._rewrite
 
-    def late(log: pop_log.PopLog, state: object) -> None:
+    def late(log: receipt_log.ReceiptLog, state: object) -> None:
         """Somebody receives and an operator resets between the write and the rewriting."""
-        monkeypatch.setattr(pop_log.PopLog, "_rewrite", real)
+        monkeypatch.setattr(receipt_log.ReceiptLog, "_rewrite", real)
         take(world, count=1)
         world.offsets.reset("g", "t", {0: 0})
-        real(log, world.pop._lanes.state)
+        real(log, world.inflight._lanes.state)
 
-    monkeypatch.setattr(pop_log.PopLog, "_rewrite", late)
-    world.pop.flush()
+    monkeypatch.setattr(receipt_log.ReceiptLog, "_rewrite", late)
+    world.inflight.flush()
     world.restart()
 
     assert bodies(take(world)) == ["a", "b"]

@@ -16,7 +16,8 @@ them all, and nothing is passed over for good.
 
 An operator's reset begins anew elsewhere: with a new lane, so that receipts from before are void.
 
-Any thread may call; a share's lock is taken before the table's, never the other way round.
+Any thread may call; the lock of a set of lanes is taken before the table's, never the other way
+round.
 """
 
 from __future__ import annotations
@@ -26,9 +27,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.pop_lane import ENTRY_SIZE, Lane
-from dueline.broker.pop_log import Change, LaneName, PopLog, advance, finish, hold, lane_change
-from dueline.broker.pop_take import QueueReader, Share
+from dueline.broker.inflight.lane import ENTRY_SIZE, Lane
+from dueline.broker.inflight.lane_set import LaneSet, QueueReader
+from dueline.broker.inflight.log import (
+    Change,
+    LaneName,
+    ReceiptLog,
+    advance,
+    finish,
+    hold,
+    lane_change,
+)
 from dueline.budget import Budget
 from dueline.errors import InvalidRequest, LimitExceeded
 from dueline.message import check_topic
@@ -38,7 +47,7 @@ __all__ = ["LANE_COUNT_MAX", "Lanes"]
 LANE_COUNT_MAX: Final = 200_000
 LANES_SIZE_BYTES_MAX: Final = 256 << 20
 """Of all lanes, and of the messages that groups hold."""
-_SHARE_SIZE: Final = 1_536
+_LANE_SET_SIZE: Final = 1_536
 _LANE_SIZE: Final = 1_024
 
 _Source = tuple[str, str, int]
@@ -46,14 +55,16 @@ _Source = tuple[str, str, int]
 
 
 class Lanes:
-    """Every lane by its number, and by who shares it."""
+    """Every lane by its number, and by group and topic."""
 
-    def __init__(self, log: PopLog, store: QueueReader, offsets: ConsumerOffsets | None) -> None:
+    def __init__(
+        self, log: ReceiptLog, store: QueueReader, offsets: ConsumerOffsets | None
+    ) -> None:
         self._log = log
         self._store = store
         self._offsets = offsets
-        self._shares: dict[tuple[str, str], Share] = {}
-        self._lanes: dict[int, tuple[Share, Lane]] = {}
+        self._sets: dict[tuple[str, str], LaneSet] = {}
+        self._lanes: dict[int, tuple[LaneSet, Lane]] = {}
         self._readers: dict[_Source, list[Lane]] = {}
         self._consumed: dict[_Source, int] = {}
         """Consumed by the other protocol, whatever the lanes say."""
@@ -66,8 +77,8 @@ class Lanes:
             self._tell_all(offsets)
 
     def _adopt(self, lane: Lane, name: LaneName) -> None:
-        share = self._shares.get((name.group, name.topic)) or self._new_share(name)
-        topic, queue_id = share.source(lane)
+        lane_set = self._sets.get((name.group, name.topic)) or self._new_set(name)
+        topic, queue_id = lane_set.source(lane)
         end = self._store.offset_range(topic, queue_id)[1]
         # Messages that were received and are gone: only with `flush = async`. The queue hands out
         # their offsets again, so what is known about those is about other messages.
@@ -80,10 +91,10 @@ class Lanes:
             and self._offsets.get(name.group, topic).get(queue_id, 0) > end
         ):
             self._offsets.set(name.group, topic, {queue_id: end})
-        replaced = share.lanes.get(lane.queue_id)
+        replaced = lane_set.lanes.get(lane.queue_id)
         if replaced is not None:
-            self._drop(share, replaced)
-        self._enter(share, lane)
+            self._drop(lane_set, replaced)
+        self._enter(lane_set, lane)
         self._next_number = max(self._next_number, lane.number + 1)
 
     def _tell_all(self, offsets: ConsumerOffsets) -> None:
@@ -96,45 +107,45 @@ class Lanes:
 
     # Finding
 
-    def share(self, group: str, topic: str) -> Share:
-        share = self._shares.get((group, topic))
-        if share is None:
+    def of(self, group: str, topic: str) -> LaneSet:
+        lane_set = self._sets.get((group, topic))
+        if lane_set is None:
             with self._lock:
-                share = self._shares.get((group, topic))
-                if share is None:
-                    if not self.budget.has_room(_SHARE_SIZE):
-                        raise self.budget.error(_SHARE_SIZE)
-                    share = self._new_share(LaneName(group=group, topic=topic))
-        return share
+                lane_set = self._sets.get((group, topic))
+                if lane_set is None:
+                    if not self.budget.has_room(_LANE_SET_SIZE):
+                        raise self.budget.error(_LANE_SET_SIZE)
+                    lane_set = self._new_set(LaneName(group=group, topic=topic))
+        return lane_set
 
-    def _new_share(self, name: LaneName) -> Share:
-        self.budget.add(_SHARE_SIZE + 2 * (len(name.group) + len(name.topic)))
-        share = self._shares[name.group, name.topic] = Share(name, self._store, self._log.epoch)
-        return share
+    def _new_set(self, name: LaneName) -> LaneSet:
+        self.budget.add(_LANE_SET_SIZE + 2 * (len(name.group) + len(name.topic)))
+        lane_set = self._sets[name.group, name.topic] = LaneSet(name, self._store, self._log.epoch)
+        return lane_set
 
     def check_room(self) -> None:
         """Raises LimitExceeded if nobody can be given a message for want of memory."""
         if not self.budget.has_room(ENTRY_SIZE):
             raise self.budget.error(ENTRY_SIZE)
 
-    def shares(self) -> list[Share]:
+    def all(self) -> list[LaneSet]:
         with self._lock:
-            return list(self._shares.values())
+            return list(self._sets.values())
 
-    def find(self, number: int) -> tuple[Share, Lane] | None:
+    def find(self, number: int) -> tuple[LaneSet, Lane] | None:
         return self._lanes.get(number)
 
     def state(self) -> Iterator[Change]:
         """Everything anew, for a file that is rewritten."""
         with self._lock:
             lanes = list(self._lanes.values())
-        for share, lane in lanes:
-            with share.lock:
-                yield lane_change(lane, share.name)
+        for lane_set, lane in lanes:
+            with lane_set.lock:
+                yield lane_change(lane, lane_set.name)
                 yield from [hold(lane, offset) for offset in lane.entries]
 
-    def lane(self, share: Share, queue_id: int, *, cursor: int | None = None) -> Lane:
-        """A share's lane of a queue, made if there is none.
+    def lane(self, lane_set: LaneSet, queue_id: int, *, cursor: int | None = None) -> Lane:
+        """The lane of a queue, made if there is none.
 
         Args:
             cursor: where a new one begins; None: where the group stands.
@@ -142,28 +153,28 @@ class Lanes:
         Raises:
             LimitExceeded: too many lanes.
         """
-        found = share.lanes.get(queue_id)
+        found = lane_set.lanes.get(queue_id)
         if found is not None:
             return found
         with self._lock:
             # Whoever meets a message of another topic makes that topic's lane, under its own lock.
-            found = share.lanes.get(queue_id)
+            found = lane_set.lanes.get(queue_id)
             if found is not None:
                 return found
-            lane = self._new(share, queue_id, cursor)
-            self._tell(_source(share, lane))
+            lane = self._new(lane_set, queue_id, cursor)
+            self._tell(_source(lane_set, lane))
             return lane
 
-    def make_for_others(self, share: Share, lane: Lane, others: Mapping[str, int]) -> None:
+    def make_for_others(self, lane_set: LaneSet, lane: Lane, others: Mapping[str, int]) -> None:
         """Lanes for topics whose messages were met in the retry queue, by their first offset."""
         for topic, offset in others.items():
             try:
                 check_topic(topic)
             except InvalidRequest:
                 continue  # nobody can receive from such a topic
-            self.lane(self.share(share.name.group, topic), lane.queue_id, cursor=offset)
+            self.lane(self.of(lane_set.name.group, topic), lane.queue_id, cursor=offset)
 
-    def _new(self, share: Share, queue_id: int, cursor: int | None) -> Lane:
+    def _new(self, lane_set: LaneSet, queue_id: int, cursor: int | None) -> Lane:
         if len(self._lanes) >= LANE_COUNT_MAX:
             raise LimitExceeded(
                 f"receiving groups and queues: expected at most {LANE_COUNT_MAX}, found as many",
@@ -173,78 +184,78 @@ class Lanes:
         if not self.budget.has_room(_LANE_SIZE):
             raise self.budget.error(_LANE_SIZE)
         lane = Lane(number=self._next_number, queue_id=queue_id, cursor=0)
-        lane.cursor = self._first_offset(share, lane) if cursor is None else cursor
+        lane.cursor = self._first_offset(lane_set, lane) if cursor is None else cursor
         self._next_number += 1
         # In the file before anybody can hold something by it.
-        self._log.append([lane_change(lane, share.name)])
-        self._enter(share, lane)
+        self._log.append([lane_change(lane, lane_set.name)])
+        self._enter(lane_set, lane)
         return lane
 
-    def _enter(self, share: Share, lane: Lane) -> None:
+    def _enter(self, lane_set: LaneSet, lane: Lane) -> None:
         lane.published = lane.floor
-        self._lanes[lane.number] = (share, lane)
-        share.lanes[lane.queue_id] = lane
+        self._lanes[lane.number] = (lane_set, lane)
+        lane_set.lanes[lane.queue_id] = lane
         self.budget.add(_LANE_SIZE)
         lane.count_in(self.budget)
-        self._readers.setdefault(_source(share, lane), []).append(lane)
+        self._readers.setdefault(_source(lane_set, lane), []).append(lane)
 
-    def _drop(self, share: Share, lane: Lane) -> None:
+    def _drop(self, lane_set: LaneSet, lane: Lane) -> None:
         del self._lanes[lane.number]
         self.budget.give(_LANE_SIZE)
         lane.count_out()
-        self._readers[_source(share, lane)].remove(lane)
+        self._readers[_source(lane_set, lane)].remove(lane)
 
-    def _first_offset(self, share: Share, lane: Lane) -> int:
+    def _first_offset(self, lane_set: LaneSet, lane: Lane) -> int:
         """Where a group begins: where it stood with another protocol; else as RocketMQ does, at
         the end of a queue, but at the beginning of one that has lost nothing yet.
 
         What waits in the group's own retry queue is the group's from the beginning."""
-        topic, queue_id = share.source(lane)
+        topic, queue_id = lane_set.source(lane)
         start, end = self._store.offset_range(topic, queue_id)
         if self._offsets is not None:
-            known = self._offsets.get(share.name.group, topic).get(queue_id)
+            known = self._offsets.get(lane_set.name.group, topic).get(queue_id)
             if known is not None:
                 return min(max(known, start), end)
         return start if lane.is_retry or start == 0 else end
 
     # The other protocol's offsets
 
-    def follow(self, share: Share, lanes: Iterable[Lane]) -> None:
-        """Take over what the other protocol has consumed; the share is locked."""
+    def follow(self, lane_set: LaneSet, lanes: Iterable[Lane]) -> None:
+        """Take over what the other protocol has consumed; the lanes are locked."""
         if self._offsets is None:
             return
         tables: dict[str, dict[int, int]] = {}
         for lane in lanes:
-            topic, queue_id = share.source(lane)
+            topic, queue_id = lane_set.source(lane)
             if topic not in tables:
-                tables[topic] = self._offsets.get(share.name.group, topic)
+                tables[topic] = self._offsets.get(lane_set.name.group, topic)
             known = tables[topic].get(queue_id)
             if known is not None and known > lane.floor:
-                self._move(share, lane, known)
+                self._move(lane_set, lane, known)
 
-    def _move(self, share: Share, lane: Lane, known: int) -> None:
+    def _move(self, lane_set: LaneSet, lane: Lane, known: int) -> None:
         # An offset beyond the end is that of messages that are gone (see `_adopt`).
-        target = min(known, self._store.offset_range(*share.source(lane))[1])
+        target = min(known, self._store.offset_range(*lane_set.source(lane))[1])
         done = [offset for offset in lane.entries if offset < target]
         for offset in done:
             lane.finish(offset)
         lane.advance(target)
         self._log.append([*(finish(lane, offset) for offset in done), advance(lane)])
         with self._lock:
-            source = _source(share, lane)
+            source = _source(lane_set, lane)
             self._consumed[source] = max(self._consumed.get(source, 0), target)
-        self._publish(share, lane)
+        self._publish(lane_set, lane)
 
-    def publish(self, share: Share, lanes: Iterable[Lane]) -> None:
-        """Tell how far lanes are, where that has changed; the share is locked."""
+    def publish(self, lane_set: LaneSet, lanes: Iterable[Lane]) -> None:
+        """Tell how far lanes are, where that has changed; they are locked."""
         for lane in lanes:
             if lane.floor != lane.published:
-                self._publish(share, lane)
+                self._publish(lane_set, lane)
 
-    def _publish(self, share: Share, lane: Lane) -> None:
+    def _publish(self, lane_set: LaneSet, lane: Lane) -> None:
         with self._lock:
             lane.published = lane.floor
-            self._tell(_source(share, lane))
+            self._tell(_source(lane_set, lane))
 
     def _tell(self, source: _Source) -> None:
         """Set a queue's offset; the table is locked."""
@@ -256,21 +267,21 @@ class Lanes:
 
     def reset(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Begin anew at other offsets, where the group has lanes: receipts from before are void."""
-        share = self._shares.get((group, topic))
-        if share is None:
+        lane_set = self._sets.get((group, topic))
+        if lane_set is None:
             return
-        with share.lock:
+        with lane_set.lock:
             for queue_id, offset in offsets.items():
-                lane = share.lanes.get(queue_id)
+                lane = lane_set.lanes.get(queue_id)
                 if lane is None:
                     continue
                 with self._lock:
-                    del share.lanes[queue_id]
-                    self._drop(share, lane)
-                    self._consumed.pop(_source(share, lane), None)
-                    self._new(share, queue_id, offset)
-        share.wake()
+                    del lane_set.lanes[queue_id]
+                    self._drop(lane_set, lane)
+                    self._consumed.pop(_source(lane_set, lane), None)
+                    self._new(lane_set, queue_id, offset)
+        lane_set.wake()
 
 
-def _source(share: Share, lane: Lane) -> _Source:
-    return (share.name.group, *share.source(lane))
+def _source(lane_set: LaneSet, lane: Lane) -> _Source:
+    return (lane_set.name.group, *lane_set.source(lane))

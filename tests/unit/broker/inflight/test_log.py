@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from dueline.broker import pop_log
-from dueline.broker.pop_lane import Entry, Lane
-from dueline.broker.pop_log import LaneName, PopLog
+from dueline.broker.inflight import log as receipt_log
+from dueline.broker.inflight.lane import Entry, Lane
+from dueline.broker.inflight.log import LaneName, ReceiptLog
 from dueline.errors import OutcomeUnknown
 from dueline.store.files import Bytes, File, Files, byte_view
 
 
 def held(path: Path) -> list[int]:
     """The offsets that a reader of the file takes for received and not done."""
-    log = PopLog(path, Files())
+    log = ReceiptLog(path, Files())
     (lane, _), *_ = log.open()
     log.close(list)
     return list(lane.entries)
 
 
-def write(log: PopLog, *changes: bytes) -> None:
+def write(log: ReceiptLog, *changes: bytes) -> None:
     """One frame, on disk when it returns."""
     answers: list[BaseException | None] = []
     log.append(changes, answers.append)
@@ -32,14 +32,16 @@ def write(log: PopLog, *changes: bytes) -> None:
     assert answers == [None]
 
 
-def open_with_three_held(path: Path, files: Files) -> tuple[PopLog, Lane]:
-    log = PopLog(path, files)
+def open_with_three_held(path: Path, files: Files) -> tuple[ReceiptLog, Lane]:
+    log = ReceiptLog(path, files)
     log.open()
     lane = Lane(number=1, queue_id=0, cursor=0)
     for offset in range(3):
         lane.hold(offset, Entry(attempt=1, visible_ms=5_000, serial=1))
     name = LaneName(group="g", topic="t")
-    write(log, pop_log.lane_change(lane, name), *(pop_log.hold(lane, at) for at in range(3)))
+    write(
+        log, receipt_log.lane_change(lane, name), *(receipt_log.hold(lane, at) for at in range(3))
+    )
     return log, lane
 
 
@@ -47,16 +49,16 @@ def test_acknowledgement_behind_a_torn_frame_does_not_come_back(tmp_path: Path) 
     path = tmp_path / "receipts.log"
     log, lane = open_with_three_held(path, Files())
     torn_at = len(path.read_bytes().rstrip(b"\0"))
-    write(log, pop_log.finish(lane, 0))
-    write(log, pop_log.finish(lane, 1))
+    write(log, receipt_log.finish(lane, 0))
+    write(log, receipt_log.finish(lane, 1))
     log.close(list)
     data = bytearray(path.read_bytes())
     data[torn_at + 4] ^= 1  # its page was lost, the next frame's was not
     path.write_bytes(data)
 
-    log = PopLog(path, Files())
+    log = ReceiptLog(path, Files())
     log.open()
-    write(log, pop_log.finish(lane, 2))  # a frame as long as the torn one
+    write(log, receipt_log.finish(lane, 2))  # a frame as long as the torn one
     log.close(list)
 
     assert held(path) == [0, 1]
@@ -96,10 +98,10 @@ def test_part_of_a_write_that_a_full_disk_stopped_is_overwritten(tmp_path: Path)
 
     files.is_full = False
     log._gathered.clear()
-    write(log, pop_log.finish(lane, 0))
+    write(log, receipt_log.finish(lane, 0))
     log.close(list)
 
-    frame_size = 8 + len(pop_log.finish(lane, 0))
+    frame_size = 8 + len(receipt_log.finish(lane, 0))
     assert path.read_bytes()[start + frame_size :].strip(b"\0") == b""
     assert held(path) == [1, 2]
 
@@ -120,7 +122,7 @@ def test_bytes_behind_the_last_frame_are_zeroed_when_it_is_opened(
 
 def fields_of(data: bytes) -> list[tuple[str, dict[str, int], bytes]]:
     """The changes of a file, taken apart by the tables of the page that specifies it."""
-    page = (Path(__file__).resolve().parents[3] / "docs/format/receipts.md").read_text()
+    page = (Path(__file__).resolve().parents[4] / "docs/format/receipts.md").read_text()
     kinds = {}
     for kind, size, text in re.findall(r"^\| `(.)` \| (\d+) \| ([^|]*) \|", page, re.MULTILINE):
         fields = [(name, int(length)) for name, length in re.findall(r"(\w+) (\d+)", text)]
@@ -143,12 +145,12 @@ def fields_of(data: bytes) -> list[tuple[str, dict[str, int], bytes]]:
 
 
 def test_the_file_is_what_its_page_says(tmp_path: Path) -> None:
-    log = PopLog(tmp_path / "receipts.log", Files())
+    log = ReceiptLog(tmp_path / "receipts.log", Files())
     log.open()
     lane = Lane(number=7, queue_id=3, cursor=41)
     lane.hold(40, Entry(attempt=2, visible_ms=5_000, serial=9))
-    changes = [pop_log.hold(lane, 40), pop_log.advance(lane), pop_log.finish(lane, 40)]
-    write(log, pop_log.lane_change(lane, LaneName(group="g", topic="top")))
+    changes = [receipt_log.hold(lane, 40), receipt_log.advance(lane), receipt_log.finish(lane, 40)]
+    write(log, receipt_log.lane_change(lane, LaneName(group="g", topic="top")))
     write(log, *changes)
     log.close(list)
 

@@ -1,29 +1,24 @@
-"""One call of `receive`: what is visible again first, then what nobody has received yet.
+"""One call of `take`: what is visible again first, then what nobody has received yet.
 
-A `Share` is a group's part in a topic: a lane per queue, more for what 4.x clients have refused, a
-lock, and who waits for news. A `Take` works on a locked share and gathers two things: the messages
-for the caller, and the changes for the file of receipts.
+A `Take` works on a locked set of lanes and gathers two things: the messages for the caller, and the
+changes for the file of receipts.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from dueline.broker.filters import Filter
-from dueline.broker.names import retry_topic
-from dueline.broker.pop_lane import NEVER_MS, RETRY_LANE, Entry, Lane
-from dueline.broker.pop_log import Change, LaneName, advance, finish, hold
-from dueline.broker.pop_receipt import Receipt
-from dueline.message import decode_properties
+from dueline.broker.inflight.holding import Held, Holding
+from dueline.broker.inflight.lane import NEVER_MS, Entry, Lane
+from dueline.broker.inflight.lane_set import LaneSet, decoded
+from dueline.broker.inflight.log import Change, advance, finish, hold
 from dueline.store import ReadResult, ReadStatus, Record
-from dueline.store.reading import Accept
-from dueline.store.record import decode
 
-__all__ = ["Held", "Holding", "QueueReader", "Received", "Share", "Take", "hash_group"]
+__all__ = ["Take", "hash_group"]
 
 RENEW_MS: Final = 60_000
 RENEW_MS_MAX: Final = 3 * 3_600_000
@@ -37,106 +32,11 @@ _READ_COUNT_MAX: Final = 256
 """The same where each has to be read and asked."""
 
 
-class QueueReader(Protocol):
-    """What is asked of the store here."""
-
-    def offset_range(self, topic: str, queue_id: int) -> tuple[int, int]: ...
-
-    def read(  # noqa: PLR0913 - the store's own
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        *,
-        count_max: int = 32,
-        size_bytes_max: int = 256 * 1024,
-        accept: Accept | None = None,
-    ) -> ReadResult: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
-    """How a received message is held."""
-
-    invisible_ms: int
-    owner: str = ""
-    renew: bool = False
-    attempt_max: int = 17
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A message that is held now."""
-
-    record: Record
-    properties: dict[str, str]
-    receipt: str
-    attempt: int
-    visible_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """What a call of `receive` took; `dead` had their last attempt before."""
-
-    messages: list[Held]
-    dead: list[Held]
-
-
-class Share:
-    """A group's part in a topic: its lanes, and who waits for them."""
-
-    def __init__(self, name: LaneName, store: QueueReader, epoch: int) -> None:
-        self.name: Final = name
-        self.store: Final = store
-        self.lock: Final = threading.Lock()
-        self.lanes: dict[int, Lane] = {}
-        self.watchers: set[Callable[[], None]] = set()
-        self._retry_topic = retry_topic(name.group)
-        self._epoch = epoch
-        self._turn = 0
-
-    def wake(self) -> None:
-        for wake in list(self.watchers):
-            wake()
-
-    def next_turn(self, queue_ids: Iterable[int]) -> list[int]:
-        """The queues, each time beginning with another one."""
-        ids = list(queue_ids)
-        self._turn = (self._turn + 1) % max(len(ids), 1)
-        return ids[self._turn :] + ids[: self._turn]
-
-    def source(self, lane: Lane) -> tuple[str, int]:
-        """The topic and the queue that a lane reads."""
-        if lane.is_retry:
-            return self._retry_topic, lane.queue_id & ~RETRY_LANE
-        return self.name.topic, lane.queue_id
-
-    def read_one(self, lane: Lane, offset: int) -> tuple[Record, dict[str, str]] | None:
-        """The message at an offset, if it is still there and sound."""
-        result = self.store.read(*self.source(lane), offset, count_max=1)
-        return _decode(result.records[0]) if result.status is ReadStatus.FOUND else None
-
-    def held(self, lane: Lane, offset: int, record: Record, properties: dict[str, str]) -> Held:
-        entry = lane.entries[offset]
-        return Held(
-            record=record,
-            properties=properties,
-            receipt=self.receipt(lane, offset),
-            attempt=entry.attempt,
-            visible_ms=entry.visible_ms,
-        )
-
-    def receipt(self, lane: Lane, offset: int) -> str:
-        serial = lane.entries[offset].serial
-        return Receipt(epoch=self._epoch, lane=lane.number, offset=offset, serial=serial).encode()
-
-
 @dataclass(slots=True, kw_only=True)
 class Take:
-    """One call of `receive` under way; its share is locked."""
+    """One call of `take` under way; its lanes are locked."""
 
-    share: Share
+    lane_set: LaneSet
     holding: Holding
     wanted: Filter
     count_max: int
@@ -182,7 +82,7 @@ class Take:
 
     def _take_again(self, lane: Lane, offset: int, entry: Entry) -> bool:
         """Returns whether there was room for it."""
-        found = self.share.read_one(lane, offset)
+        found = self.lane_set.read_one(lane, offset)
         if found is None:  # deleted by retention, or damaged
             self._finish(lane, offset)
             return True
@@ -198,10 +98,10 @@ class Take:
                 renew_until_ms=0,
             )
             self._hold(lane, offset, dead)
-            self.dead.append(self.share.held(lane, offset, *found))
+            self.dead.append(self.lane_set.held(lane, offset, *found))
         else:
             self._hold_taken(lane, offset, entry)
-            self.messages.append(self.share.held(lane, offset, *found))
+            self.messages.append(self.lane_set.held(lane, offset, *found))
         return True
 
     def new(self, lane: Lane) -> None:
@@ -210,8 +110,8 @@ class Take:
         scanned_max = _READ_COUNT_MAX if self.wanted.needs_properties else _SCAN_COUNT_MAX
         before = lane.cursor
         while self._left > 0 and lane.room and scanned < scanned_max:
-            result = self.share.store.read(
-                *self.share.source(lane),
+            result = self.lane_set.store.read(
+                *self.lane_set.source(lane),
                 lane.cursor,
                 count_max=min(self._left, lane.room),
                 size_bytes_max=min(self.size_bytes_max - self.size_bytes, _READ_SIZE_BYTES_MAX),
@@ -228,7 +128,7 @@ class Take:
     def _take_all(self, lane: Lane, result: ReadResult) -> int:
         """Take what is wanted of what was read; returns the offset to go on from."""
         for view in result.records:
-            record, properties = _decode(view)
+            record, properties = decoded(view)
             if not self._is_wanted(lane, record, properties):
                 continue
             if not self._has_room(record):
@@ -240,7 +140,7 @@ class Take:
     def _is_wanted(self, lane: Lane, record: Record, properties: dict[str, str]) -> bool:
         if not lane.is_retry:
             return self.wanted.matches is None or self.wanted.matches(properties)
-        own = self.share.name.topic
+        own = self.lane_set.name.topic
         origin = properties.get("RETRY_TOPIC", own)
         if origin != own:
             self.others.setdefault(origin, record.queue_offset)
@@ -255,7 +155,7 @@ class Take:
             return
         self.size_bytes += record.size_bytes
         self._hold_taken(lane, offset, entry)
-        self.messages.append(self.share.held(lane, offset, record, properties))
+        self.messages.append(self.lane_set.held(lane, offset, record, properties))
 
     def _hold_taken(self, lane: Lane, offset: int, entry: Entry) -> None:
         holding = self.holding
@@ -276,12 +176,6 @@ class Take:
     def _finish(self, lane: Lane, offset: int) -> None:
         lane.finish(offset)
         self.changes.append(finish(lane, offset))
-
-
-def _decode(view: memoryview) -> tuple[Record, dict[str, str]]:
-    """A record that the store has just checked."""
-    record = decode(view)
-    return record, decode_properties(record.properties)
 
 
 def hash_group(name: str) -> int:

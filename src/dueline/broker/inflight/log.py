@@ -23,7 +23,7 @@ When the file has grown, `flush` writes the state of all lanes as a new file, an
 places: the file is as long as what is in flight, not as what was ever received. Changes that were
 gathered before and are written behind such a state are repeated by a reader; each of them says
 what is, not what is added, so the end is the same. A change of a lane that the state does not have
-any more (see `pop_lanes.Lanes.reset`) says nothing.
+any more (see `lanes.Lanes.reset`) says nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dueline.broker.pop_lane import Entry, Lane
+from dueline.broker.inflight.lane import Entry, Lane
 from dueline.errors import (
     BrokerError,
     InvalidRequest,
@@ -50,7 +50,7 @@ from dueline.errors import (
 from dueline.store.files import File, Files
 from dueline.store.shortage import full_disk_is_unavailable
 
-__all__ = ["Change", "LaneName", "PopLog", "advance", "finish", "hold", "lane_change"]
+__all__ = ["Change", "LaneName", "ReceiptLog", "advance", "finish", "hold", "lane_change"]
 
 MAGIC: Final = b"DUEPOP01"
 REWRITE_SIZE_BYTES: Final = 32 << 20
@@ -106,7 +106,7 @@ def finish(lane: Lane, offset: int) -> Change:
     return _FINISH.pack(b"F", lane.number, offset)
 
 
-class PopLog:
+class ReceiptLog:
     """The file; any thread may `append`, one at a time may `flush`."""
 
     def __init__(self, path: Path, files: Files, *, is_synced: bool = True) -> None:
