@@ -28,7 +28,7 @@ from typing import Final
 
 from tests.ports import free_ports
 
-from dueline.client.connection import Connection
+from dueline.client.connection import AsyncConnection
 from dueline.message import encode_properties
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.headers import PullRequest, SendRequest
@@ -177,12 +177,12 @@ class Run:
         asyncio.run(self._each(name, self._read))
 
     async def _each(
-        self, name: str, work: Callable[[Connection, str, int], Awaitable[None]]
+        self, name: str, work: Callable[[AsyncConnection, str, int], Awaitable[None]]
     ) -> None:
         """Do something for every queue, with many of them on their way."""
         assert self._process is not None
         watch = Watch(self._process.pid)
-        connection = await Connection.open(f"127.0.0.1:{self._port}", timeout_s=TIMEOUT_S)
+        connection = await AsyncConnection.open(f"127.0.0.1:{self._port}", timeout_s=TIMEOUT_S)
         waiting = iter(self._queues)
         began = time.monotonic()
 
@@ -200,7 +200,7 @@ class Run:
         self._note(name, began, watch)
         await connection.close()
 
-    async def _send(self, connection: Connection, topic: str, queue_id: int) -> None:
+    async def _send(self, connection: AsyncConnection, topic: str, queue_id: int) -> None:
         header = SendRequest(
             producer_group="bench",
             topic=topic,
@@ -222,7 +222,7 @@ class Run:
             topic,
         )
 
-    async def _read(self, connection: Connection, topic: str, queue_id: int) -> None:
+    async def _read(self, connection: AsyncConnection, topic: str, queue_id: int) -> None:
         header = PullRequest(
             consumer_group="bench",
             topic=topic,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dueline.client.connection import Connection
+from dueline.client.connection import AsyncConnection
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.schedule import DelayLevels
 from dueline.wire import Command, RequestCode, ResponseCode
@@ -61,7 +61,7 @@ class Cluster:
             raise InvalidRequest("name server: expected host:port, found none")
         self.timeout_s: Final = timeout_s
         self._on_request = on_request
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, AsyncConnection] = {}
         self._routes: dict[str, tuple[float, RouteData]] = {}
         self._opening = asyncio.Lock()
 
@@ -130,7 +130,7 @@ class Cluster:
 
     # Brokers
 
-    async def broker(self, topic: str, broker_name: str) -> Connection:
+    async def broker(self, topic: str, broker_name: str) -> AsyncConnection:
         """A connection to a broker of a topic."""
         try:
             route = await self.route(topic)
@@ -145,7 +145,7 @@ class Cluster:
                     raise
         raise Unavailable(f"broker {broker_name}: expected in the route of {topic}, found none")
 
-    async def brokers(self, topic: str) -> list[Connection]:
+    async def brokers(self, topic: str) -> list[AsyncConnection]:
         """Connections to all brokers of a topic."""
         route = await self.route(topic)
         return [
@@ -171,13 +171,13 @@ class Cluster:
                 return DelayLevels.parse(value)
         raise NotFound("broker: expected messageDelayLevel in its settings, found none")
 
-    async def connection(self, address: str) -> Connection:
+    async def connection(self, address: str) -> AsyncConnection:
         """The connection to an address, opened if need be."""
         async with self._opening:
             known = self._connections.get(address)
             if known is not None and known.is_open:
                 return known
-            made = await Connection.open(
+            made = await AsyncConnection.open(
                 address, timeout_s=self.timeout_s, on_request=self._on_request
             )
             self._connections[address] = made

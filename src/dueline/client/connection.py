@@ -1,26 +1,29 @@
-"""One connection to a name server or broker: requests in flight, answers by `opaque`.
+"""A `dueline.wire.Connection` to a name server or broker, on asyncio's streams.
 
 A request that is not answered in time fails with `Unavailable`; so do all of them when the
-connection breaks. What the server asks by itself goes to `on_request`.
+connection breaks. What the server asks goes to `on_request`; if it wants an answer, it is told that
+the client does not support it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Callable, Mapping
 from typing import Final, Self
 
 from dueline.errors import ProtocolError, Unavailable
-from dueline.wire import Command, FrameDecoder, Language
+from dueline.wire import Answered, Command, Connection, Language, ResponseCode
+from dueline.wire.command import NO_EXT
 
-__all__ = ["Connection"]
+__all__ = ["AsyncConnection"]
 
 READ_SIZE_BYTES: Final = 256 * 1024
+CALL_COUNT_MAX: Final = 10_000
+"""Requests on one connection that are not answered yet."""
 
 
-class Connection:
+class AsyncConnection:
     """An open connection; made by `open`."""
 
     def __init__(
@@ -34,8 +37,11 @@ class Connection:
         self._reader = reader
         self._writer = writer
         self._on_request = on_request
-        self._opaques = itertools.count(1)
-        self._calls: dict[int, asyncio.Future[Command]] = {}
+        self._connection = Connection[asyncio.Future[Command]](
+            call_count_max=CALL_COUNT_MAX, language=Language.PYTHON
+        )
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._receive())
         self.is_open = True
         self._is_known = False
@@ -67,24 +73,22 @@ class Connection:
     async def call(
         self,
         code: int,
-        ext: Mapping[str, str] | None = None,
+        ext: Mapping[str, str] = NO_EXT,
         body: bytes = b"",
         *,
         timeout_s: float,
     ) -> Command:
-        """Ask, and wait for the answer.
+        """Send a request, and wait for the answer.
 
         Raises:
+            LimitExceeded: too many requests are not answered yet.
             Unavailable: the connection broke, or no answer came in time.
         """
-        opaque = next(self._opaques) & 0x7FFFFFFF
-        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
-        self._calls[opaque] = answer
+        deadline_s = self._loop.time() + timeout_s
         try:
-            self._write(code, opaque, ext, body, flag=0)
-            async with asyncio.timeout(timeout_s):
-                await self._writer.drain()
-                return await answer
+            await self._wait_for_room(deadline_s)
+            answer = self._begin(code, ext, body, deadline_s)
+            return await answer
         except TimeoutError as error:
             raise Unavailable(
                 f"{self.address}: expected an answer to request {code} within {timeout_s:g} s"
@@ -93,49 +97,78 @@ class Connection:
             ) from error
         except OSError as error:
             raise self._broken(error) from error
-        finally:
-            self._calls.pop(opaque, None)
-            if answer.done() and not answer.cancelled():
-                answer.exception()  # seen, also where the write failed first
 
-    def tell(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a request that wants no answer."""
-        self._write(code, next(self._opaques) & 0x7FFFFFFF, ext, body, flag=2)
+    async def _wait_for_room(self, deadline_s: float) -> None:
+        """Wait while the server does not read what was sent before."""
+        transport = self._writer.transport
+        while transport.get_write_buffer_size() > transport.get_write_buffer_limits()[1]:
+            async with asyncio.timeout_at(deadline_s):
+                await self._writer.drain()
 
-    def _write(
-        self, code: int, opaque: int, ext: Mapping[str, str] | None, body: bytes, *, flag: int
-    ) -> None:
+    def _begin(
+        self, code: int, ext: Mapping[str, str], body: bytes, deadline_s: float
+    ) -> asyncio.Future[Command]:
+        answer: asyncio.Future[Command] = self._loop.create_future()
         if not self.is_open:
             raise self._broken(None)
-        command = Command(
-            code=code, opaque=opaque, flag=flag, ext=ext or {}, body=body, language=Language.PYTHON
-        )
-        self._writer.write(command.encode())
+        self._writer.write(self._connection.call(answer, code, ext, body, deadline_s=deadline_s))
+        if self._timer is None or self._timer.when() > deadline_s:
+            self._wake_at(deadline_s)
+        return answer
+
+    def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> None:
+        """Send a request that wants no answer."""
+        if not self.is_open:
+            raise self._broken(None)
+        self._writer.write(self._connection.notify(code, ext, body))
+
+    # Answers that do not come
+
+    def _wake_at(self, deadline_s: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if deadline_s is not None:
+            self._timer = self._loop.call_at(deadline_s, self._expire)
+
+    def _expire(self) -> None:
+        for answer in self._connection.expire(self._loop.time()):
+            if not answer.done():
+                answer.set_exception(TimeoutError())
+        self._wake_at(self._connection.next_deadline_s)
+
+    # What comes in
 
     async def _receive(self) -> None:
-        decoder = FrameDecoder()
         cause: BaseException | None = None
         try:
             while data := await self._reader.read(READ_SIZE_BYTES):
-                for frame in decoder.feed(data):
-                    self._take(Command.decode(frame))
+                for event in self._connection.receive(data):
+                    self._take(event)
         except (OSError, ProtocolError) as error:
             cause = error
         finally:
             self.is_open = False
             self._writer.close()
-            for answer in self._calls.values():
+            self._wake_at(None)
+            for answer in self._connection.close():
                 if not answer.done():
                     answer.set_exception(self._broken(cause))
 
-    def _take(self, command: Command) -> None:
+    def _take(self, event: Command | Answered[asyncio.Future[Command]]) -> None:
         self._is_known = True
-        if not command.is_response:
-            self._on_request(command)
-            return
-        answer = self._calls.pop(command.opaque, None)
-        if answer is not None and not answer.done():
-            answer.set_result(command)
+        if isinstance(event, Command):
+            self._asked(event)
+        elif event.token is not None and not event.token.done():
+            event.token.set_result(event.command)
+
+    def _asked(self, request: Command) -> None:
+        self._connection.finish(self._connection.size_bytes)
+        self._on_request(request)
+        if not request.is_oneway:
+            code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            remark = f"request type {request.code} not supported by this client"
+            self._writer.write(request.reply(code=code, remark=remark).encode())
 
     def _broken(self, cause: BaseException | None) -> Unavailable:
         return Unavailable(

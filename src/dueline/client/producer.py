@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
-from dueline.client.connection import Connection
+from dueline.client.connection import AsyncConnection
 from dueline.client.values import Outgoing, Sent
 from dueline.clock import Clock
 from dueline.errors import (
@@ -251,7 +251,7 @@ class AsyncProducer:
         raise unknown or failure
 
     async def _ask(
-        self, connection: Connection, code: int, ext: dict[str, str], body: bytes
+        self, connection: AsyncConnection, code: int, ext: dict[str, str], body: bytes
     ) -> Command:
         """Send a request that stores messages.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
-from dueline.client.connection import Connection
+from dueline.client.connection import AsyncConnection
 from dueline.client.values import Received, received
 from dueline.store.record import decode
 from dueline.wire import RequestCode, ResponseCode
@@ -117,7 +117,7 @@ class QueueReader:
         connection = await self._connection()
         code, ext = RequestCode.UPDATE_CONSUMER_OFFSET, header.encode()
         if not is_answered:
-            connection.tell(code, ext)
+            connection.notify(code, ext)
             return
         answer = await connection.call(code, ext, timeout_s=self._cluster.timeout_s)
         if answer.code != ResponseCode.SUCCESS:
@@ -132,5 +132,5 @@ class QueueReader:
             raise error_of(answer)
         return OffsetResponse.decode(answer.ext).offset
 
-    async def _connection(self) -> Connection:
+    async def _connection(self) -> AsyncConnection:
         return await self._cluster.broker(self.queue.topic, self.queue.broker_name)

@@ -9,7 +9,7 @@ from dueline.wire.body import Body, JsonValue, body
 
 __all__ = [
     "ClusterInfo",
-    "Connection",
+    "ConnectedClient",
     "ConsumeQueueData",
     "ConsumeQueueUnit",
     "ConsumeStats",
@@ -177,7 +177,7 @@ class QueueOffsets(Body):
 
 
 @body
-class Connection(Body):
+class ConnectedClient(Body):
     """One connected client."""
 
     client_id: str
@@ -190,7 +190,7 @@ class Connection(Body):
 class ConsumerConnections(Body):
     """The answer to 203."""
 
-    connection_set: list[Connection] = field(default_factory=list)
+    connection_set: list[ConnectedClient] = field(default_factory=list)
     subscription_table: dict[str, SubscriptionData] = field(default_factory=dict)
     consume_type: str | None = None
     message_model: str | None = None
@@ -201,7 +201,7 @@ class ConsumerConnections(Body):
 class ProducerConnections(Body):
     """The answer to 204."""
 
-    connection_set: list[Connection] = field(default_factory=list)
+    connection_set: list[ConnectedClient] = field(default_factory=list)
 
 
 @body

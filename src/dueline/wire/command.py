@@ -32,7 +32,7 @@ RESPONSE_FLAG: Final = 1
 ONEWAY_FLAG: Final = 2
 
 _PREFIX: Final = Struct(">II")
-_NO_EXT: Final[Mapping[str, str]] = {}
+NO_EXT: Final[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Command:
         self,
         *,
         code: int,
-        ext: Mapping[str, str] = _NO_EXT,
+        ext: Mapping[str, str] = NO_EXT,
         body: bytes = b"",
         remark: str | None = None,
     ) -> Command:

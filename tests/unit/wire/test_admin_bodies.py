@@ -64,7 +64,7 @@ KEY = b'{"brokerName":"broker-a","queueId":0,"topic":"T"}'
             b'"version":317}]}',
             bodies.ProducerConnections(
                 connection_set=[
-                    bodies.Connection(
+                    bodies.ConnectedClient(
                         client_id="c", client_addr="127.0.0.1:5", language="GO", version=317
                     )
                 ]

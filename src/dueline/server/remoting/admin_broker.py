@@ -217,15 +217,12 @@ class BrokerAdmin:
                 ResponseCode.CONSUMER_NOT_ONLINE,
                 f"client {client_id[:200]} of consumer group {group[:200]} is not online here",
             )
-        future = member.channel.call(request.command.code, request.command.ext, body)
-        timer = self._context.loop.call_later(CLIENT_ANSWER_S_MAX, _give_up, future)
-        future.add_done_callback(functools.partial(_passed_back, request, timer))
+        command = request.command
+        future = member.channel.call(command.code, command.ext, body, timeout_s=CLIENT_ANSWER_S_MAX)
+        future.add_done_callback(functools.partial(_passed_back, request))
 
 
-def _passed_back(
-    request: Request, timer: asyncio.TimerHandle, future: asyncio.Future[Command]
-) -> None:
-    timer.cancel()
+def _passed_back(request: Request, future: asyncio.Future[Command]) -> None:
     if future.cancelled():
         request.answer(
             Answer(
@@ -240,7 +237,3 @@ def _passed_back(
         return
     found = future.result()
     request.answer(Answer(code=found.code, ext=found.ext, body=found.body, remark=found.remark))
-
-
-def _give_up(future: asyncio.Future[Command]) -> None:
-    future.cancel()

@@ -15,7 +15,7 @@ from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
 from dueline.wire import fastjson
 from dueline.wire.admin_bodies import (
-    Connection,
+    ConnectedClient,
     ConsumerConnections,
     ConsumerOffsets,
     ConsumeStats,
@@ -114,7 +114,7 @@ class GroupAdmin:
                 ResponseCode.CONSUMER_NOT_ONLINE, f"consumer group {name[:200]} is not online"
             )
         body = ConsumerConnections(
-            connection_set=[_connection(each) for each in self._context.groups.members(name)],
+            connection_set=[_connected(each) for each in self._context.groups.members(name)],
             subscription_table=dict(group.subscriptions),
             consume_type=group.consumption.consume_type,
             message_model=group.consumption.message_model,
@@ -127,7 +127,7 @@ class GroupAdmin:
         members = self._context.groups.producers(name)
         if not members:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"producer group {name[:200]} is not online")
-        body = ProducerConnections(connection_set=[_connection(each) for each in members])
+        body = ProducerConnections(connection_set=[_connected(each) for each in members])
         return Answer(body=body.encode())
 
     # Progress
@@ -275,8 +275,8 @@ class GroupAdmin:
         return Queue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
 
 
-def _connection(member: Member) -> Connection:
-    return Connection(
+def _connected(member: Member) -> ConnectedClient:
+    return ConnectedClient(
         client_id=member.client_id,
         client_addr=member.address,
         language=member.language.name,

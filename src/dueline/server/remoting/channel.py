@@ -1,7 +1,4 @@
-"""One connection: bytes to commands, answers to bytes, and the bounds of a single peer.
-
-Requests of one connection are answered in any order; `opaque` pairs them. The server asks too: then
-the peer's response belongs to a request of ours (`call`).
+"""One connection: a peer's `dueline.wire.Connection` on a transport, and the room for its answers.
 
 Back-pressure: a peer that leaves too many answers unread is not read from, requests that came with
 the last bytes are not looked at, and its waiting pulls stay where they are (see `room`). What it
@@ -14,9 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dueline.errors import LimitExceeded, OutcomeUnknown, ProtocolError, Unavailable
@@ -26,7 +22,8 @@ from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.room import Room
 from dueline.server.shares import Share
 from dueline.server.wrong_port import answer_to_http
-from dueline.wire import Command, FrameDecoder
+from dueline.wire import Answered, Command, Connection
+from dueline.wire.connection import answer_frame
 
 if TYPE_CHECKING:
     from dueline.server.remoting.hub import Hub
@@ -35,10 +32,6 @@ __all__ = ["Channel", "Request"]
 
 TURN_S_MAX: Final = 0.003
 """How long the requests of one connection may take before it is the others' turn."""
-CALL_COUNT_MAX: Final = 1_024
-_ONEWAY: Final = 2
-_FIELD_SIZE: Final = 200
-"""What a header's field takes beside its text."""
 
 log = logging.getLogger(__name__)
 
@@ -95,19 +88,19 @@ class Channel(asyncio.Protocol):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._loop = hub.loop
-        self._decoder = FrameDecoder(frame_size_bytes_max=hub.limits.frame_size_bytes_max)
+        self.connection: Final = Connection[asyncio.Future[Command]](
+            frame_size_bytes_max=hub.limits.frame_size_bytes_max,
+            request_count_max=hub.limits.request_count_max,
+            request_size_bytes_max=hub.limits.request_size_bytes_max,
+        )
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes | memoryview] = []
-        self._opaques = itertools.count(1)
-        self._calls: dict[int, asyncio.Future[Command]] = {}
         self._is_blocked = False
         self._is_push_refused = False
         self.room = Room(hub.pool, hub.limits.unsent_size_bytes_max)
         self.on_close: set[Callable[[], None]] = set()
         self.active_s = hub.loop.time()
         self.paused_s: float | None = None
-        self.request_count = 0
-        self.request_size_bytes = 0
         self.is_member = False
         self.address = ""
         self.peer = ""
@@ -133,10 +126,9 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._unsent.clear()
-        for future in self._calls.values():
+        for future in self.connection.close():
             if not future.done():
                 future.set_exception(Unavailable(f"client {self.address} has gone"))
-        self._calls.clear()
         callbacks, self.on_close = self.on_close, set()
         for callback in callbacks:
             callback()
@@ -149,9 +141,9 @@ class Channel(asyncio.Protocol):
 
     def _read(self, data: bytes) -> None:
         """Look at the requests that have come, as long as there is room for their answers."""
-        before = self._decoder.held_bytes
+        before = self.connection.held_bytes
         if self._is_blocked:
-            self._decoder.keep(data)
+            self.connection.keep(data)
         else:
             try:
                 self._take_all(data)
@@ -159,7 +151,7 @@ class Channel(asyncio.Protocol):
                 self._hub.count_violation(self, error)
                 self._tell_port(data)
                 self.close()
-        self._hub.note_held(self, self._decoder.held_bytes - before)
+        self._hub.note_held(self, self.connection.held_bytes - before)
 
     def _tell_port(self, data: bytes) -> None:
         """Browsers and gRPC clients that have come to the wrong port learn which one it is."""
@@ -169,11 +161,12 @@ class Channel(asyncio.Protocol):
 
     def _take_all(self, data: bytes) -> None:
         end_s = self._loop.time() + TURN_S_MAX
-        with contextlib.closing(self._decoder.feed(data)) as frames:
-            for frame in frames:
-                command = Command.decode(frame)
-                size_bytes = len(frame.header) + len(frame.body) + _FIELD_SIZE * len(command.ext)
-                self._take(command, size_bytes)
+        with contextlib.closing(self.connection.receive(data)) as events:
+            for event in events:
+                if isinstance(event, Command):
+                    self._hub.take(Request(self, event, self.connection.size_bytes))
+                else:
+                    self._answered(event)
                 if not self.room.is_free:
                     self._block()
                     self.room.wait(self._unblock)
@@ -228,21 +221,6 @@ class Channel(asyncio.Protocol):
         self.note_sent()
         self._pause_or_resume_reading()
 
-    # What comes in
-
-    def _take(self, command: Command, size_bytes: int) -> None:
-        if not command.is_response:
-            self._hub.take(Request(self, command, size_bytes))
-            return
-        future = self._calls.pop(command.opaque, None)
-        if future is not None and not future.done():
-            future.set_result(command)
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of a frame that is not complete."""
-        return self._decoder.held_bytes
-
     # What goes out
 
     def finished(self, request: Request, answer: Answer) -> None:
@@ -250,34 +228,29 @@ class Channel(asyncio.Protocol):
         self._hub.finished(request)
         if request.command.is_oneway or self._transport is None:
             return
-        reply = request.command.reply(
-            code=answer.code, ext=answer.ext, body=answer.body, remark=answer.remark
-        )
         try:
-            if not answer.chunks:
-                self._write(reply.encode())
-                return
-            size_bytes = sum(map(len, answer.chunks))
-            self._write(reply.encode_head(size_bytes), *answer.chunks)
+            reply = request.command.reply(
+                code=answer.code, ext=answer.ext, body=answer.body, remark=answer.remark
+            )
+            self._write(answer_frame(reply, answer.chunks))
         except ProtocolError:
             # An answer of ours that the protocol cannot carry: the peer is told so instead.
             log.exception("an answer to code %d could not be sent", request.command.code)
             failed = answer_of(OutcomeUnknown("the answer is larger than a frame may be"))
             again = request.command.reply(code=failed.code, remark=failed.remark)
-            self._write(again.encode())
+            self._write((again.encode(),))
 
     def finished_with(self, request: Request, frame: bytes) -> None:
         """The same with an answer that is encoded already."""
         self._hub.finished(request)
         if not request.command.is_oneway:
-            self._write(frame)
+            self._write((frame,))
 
     def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> bool:
         """Send a request that wants no answer; False: the peer does not read, nothing was sent."""
         if not self._may_push(code):
             return False
-        command = Command(code=code, opaque=self._next_opaque(), flag=_ONEWAY, ext=ext, body=body)
-        self._write(command.encode())
+        self._write((self.connection.notify(code, ext, body),))
         return True
 
     def _may_push(self, code: int) -> bool:
@@ -289,33 +262,35 @@ class Channel(asyncio.Protocol):
             log.info("%s does not read; requests to it (code %d) are dropped", self.address, code)
         return False
 
-    def call(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> asyncio.Future[Command]:
-        """Send a request; the future has the peer's response.
+    def call(
+        self, code: int, ext: Mapping[str, str], body: bytes = b"", *, timeout_s: float
+    ) -> asyncio.Future[Command]:
+        """Send a request; the future has the peer's answer, and is cancelled if none comes in time.
 
         Raises:
             LimitExceeded: the peer owes too many answers already, or does not read.
             Unavailable: the peer has gone.
         """
-        if len(self._calls) >= CALL_COUNT_MAX:
-            raise LimitExceeded(
-                f"client {self.address}: expected at most {CALL_COUNT_MAX} unanswered questions",
-                limit=CALL_COUNT_MAX,
-            )
         if self._transport is None:
             raise Unavailable(f"client {self.address} has gone")
         if not self._may_push(code):
             raise LimitExceeded(f"client {self.address} does not read what it is sent")
-        opaque = self._next_opaque()
         future: asyncio.Future[Command] = self._loop.create_future()
-        self._calls[opaque] = future
-        future.add_done_callback(lambda _: self._calls.pop(opaque, None))
-        self._write(Command(code=code, opaque=opaque, ext=ext, body=body).encode())
+        deadline_s = self._loop.time() + timeout_s
+        self._write((self.connection.call(future, code, ext, body, deadline_s=deadline_s),))
         return future
 
-    def _next_opaque(self) -> int:
-        return next(self._opaques) & 0x7FFFFFFF
+    def _answered(self, answered: Answered[asyncio.Future[Command]]) -> None:
+        future = answered.token
+        if future is not None and not future.done():
+            future.set_result(answered.command)
 
-    def _write(self, *chunks: bytes | memoryview) -> None:
+    def expire(self, now_s: float) -> None:
+        """Give up the requests to the peer that it has not answered in time."""
+        for future in self.connection.expire(now_s):
+            future.cancel()
+
+    def _write(self, chunks: Sequence[bytes | memoryview]) -> None:
         if self._transport is None:
             return
         if not self._unsent:

@@ -75,6 +75,8 @@ class Hub:
             runtime.loop, self.limits.total_unsent_size_bytes_max, on_full=self._make_room
         )
         self.waiting: Final = Shares("waiting pulls", self.limits.waiting_count_max)
+        self._request_count_max = self.limits.total_request_count_max
+        self._request_size_bytes_max = self.limits.total_request_size_bytes_max
         self._is_making_room = False
         self._runtime = runtime
         self._connections = connections or Connections(self.limits.connection_count_max)
@@ -132,7 +134,7 @@ class Hub:
         if place is None:
             return
         place.leave()
-        self._held_bytes -= channel.held_bytes
+        self._held_bytes -= channel.connection.held_bytes
         for callback in self.on_leave:
             callback(channel)
         if not self._channels:
@@ -166,6 +168,7 @@ class Hub:
         now_s = self.loop.time()
         limits = self.limits
         for channel in list(self._channels):
+            channel.expire(now_s)
             silent_s = now_s - channel.active_s
             if channel.paused_s is not None:
                 if now_s - channel.paused_s > limits.stuck_s_max:
@@ -173,7 +176,9 @@ class Hub:
             elif silent_s > limits.idle_s_max:
                 channel.close()
             elif (
-                channel.held_bytes and not channel.is_blocked and silent_s > limits.half_frame_s_max
+                channel.connection.held_bytes
+                and not channel.is_blocked
+                and silent_s > limits.half_frame_s_max
             ):
                 channel.abort()
 
@@ -204,12 +209,13 @@ class Hub:
 
     def take(self, request: Request) -> None:
         """A request has come."""
-        channel = request.channel
-        channel.request_count += 1
-        channel.request_size_bytes += request.size_bytes
         self.request_count += 1
         self.request_size_bytes += request.size_bytes
-        if self._is_busy(channel):
+        if (
+            request.channel.connection.is_busy
+            or self.request_count > self._request_count_max
+            or self.request_size_bytes > self._request_size_bytes_max
+        ):
             request.answer(
                 Answer(
                     code=ResponseCode.SYSTEM_BUSY,
@@ -229,19 +235,9 @@ class Hub:
             return
         self._run(handler, request)
 
-    def _is_busy(self, channel: Channel) -> bool:
-        limits = self.limits
-        return (
-            channel.request_count > limits.request_count_max
-            or channel.request_size_bytes > limits.request_size_bytes_max
-            or self.request_count > limits.total_request_count_max
-            or self.request_size_bytes > limits.total_request_size_bytes_max
-        )
-
     def finished(self, request: Request) -> None:
         """A request has its answer, and is forgotten."""
-        request.channel.request_count -= 1
-        request.channel.request_size_bytes -= request.size_bytes
+        request.channel.connection.finish(request.size_bytes)
         self.request_count -= 1
         self.request_size_bytes -= request.size_bytes
 
