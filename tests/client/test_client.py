@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,10 +21,12 @@ from dueline.client import (
     AsyncConsumer,
     AsyncProducer,
     AsyncReader,
+    AsyncSimpleConsumer,
     Consumer,
     Outgoing,
     Producer,
     Reader,
+    SimpleConsumer,
 )
 from dueline.client.values import Received
 from dueline.clock import system_time_ms
@@ -35,13 +38,45 @@ def test_public_names() -> None:
         "AsyncConsumer",
         "AsyncProducer",
         "AsyncReader",
+        "AsyncSimpleConsumer",
+        "BatchHandler",
         "Consumer",
         "Outgoing",
         "Producer",
         "Reader",
         "Received",
         "Sent",
+        "SimpleConsumer",
+        "Taken",
     ]
+
+
+def test_the_blocking_clients_have_all_methods_of_the_asyncio_ones() -> None:
+    pairs = (
+        (Producer, AsyncProducer),
+        (Reader, AsyncReader),
+        (Consumer, AsyncConsumer),
+        (SimpleConsumer, AsyncSimpleConsumer),
+    )
+    for blocking, asynchronous in pairs:
+        names = {
+            name
+            for name, value in inspect.getmembers(asynchronous, inspect.iscoroutinefunction)
+            if not name.startswith("_")
+        }
+        assert names <= set(dir(blocking))
+        for name in names:
+            ours, theirs = getattr(blocking, name), getattr(asynchronous, name)
+            assert inspect.signature(ours) == inspect.signature(theirs)
+            assert (ours.__doc__, inspect.iscoroutinefunction(ours)) == (theirs.__doc__, False)
+        assert list(inspect.signature(blocking).parameters) == list(
+            inspect.signature(asynchronous).parameters
+        )
+
+
+def test_a_wrong_argument_is_told_where_it_is_given() -> None:
+    with pytest.raises(TypeError, match="retries"):
+        Producer("127.0.0.1:1", retries=3)  # type: ignore[call-arg]
 
 
 def test_what_is_sent_is_read_as_it_was_sent(broker: RunningBroker) -> None:

@@ -107,3 +107,14 @@ def test_a_reader_outlives_its_broker(tmp_path: Path) -> None:
 
     assert isinstance(told[0], BrokerError)
     assert told[1] is None
+
+
+def test_a_group_that_has_read_nothing_starts_at_the_end_if_told_to(
+    broker: RunningBroker,
+) -> None:
+    with Producer(broker.name_server) as producer:
+        producer.send("orders", b"old", queue_id=0)
+        with Reader(broker.name_server, "orders", start="end", group="billing") as reader:
+            producer.send("orders", b"new", queue_id=0)
+
+            assert reader.receive().body == b"new"

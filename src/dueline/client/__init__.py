@@ -1,24 +1,32 @@
 """A client for Dueline and for Apache RocketMQ, on the 4.x protocol; light to import.
 
-Producer, AsyncProducer      send, send_many, send_each, cancel; delays by duration, level or time
-Consumer, AsyncConsumer      a handler per message, shared by a group, with retries
-Reader, AsyncReader          every message of a topic
+Producer, AsyncProducer               send at once, after a delay, at a time; many; take back
+Consumer, AsyncConsumer               a handler per message or batch, shared by a group, retries
+SimpleConsumer, AsyncSimpleConsumer   take messages and acknowledge each: queues of work
+Reader, AsyncReader                   every message of a topic
+
+Each pair is one definition: the methods of the blocking class are made from the asyncio class.
 """
 
-from dueline.client.blocking import Consumer, Producer, Reader
-from dueline.client.consumer import AsyncConsumer
+from dueline.client.blocking import Consumer, Producer, Reader, SimpleConsumer
+from dueline.client.consumer import AsyncConsumer, BatchHandler
 from dueline.client.producer import AsyncProducer
 from dueline.client.reader import AsyncReader
+from dueline.client.simple_consumer import AsyncSimpleConsumer, Taken
 from dueline.client.values import Outgoing, Received, Sent
 
 __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "AsyncReader",
+    "AsyncSimpleConsumer",
+    "BatchHandler",
     "Consumer",
     "Outgoing",
     "Producer",
     "Reader",
     "Received",
     "Sent",
+    "SimpleConsumer",
+    "Taken",
 ]

@@ -1,30 +1,32 @@
 """The same clients for programs without an event loop: one runs in a thread of its own.
 
-with Producer("127.0.0.1:9876") as producer:
-    producer.send("orders", b"17", delay=timedelta(minutes=30))
+    with Producer("127.0.0.1:9876") as producer:
+        producer.send("orders", b"17", delay=timedelta(minutes=30))
+
+Nothing is written twice: a method here is made from the coroutine method of the asyncio client,
+with its arguments, types and description.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from dueline.client.consumer import AsyncConsumer
-from dueline.client.producer import ATTEMPT_COUNT, GROUP, AsyncProducer, OnResult
-from dueline.client.reader import AsyncReader, OnConnection
-from dueline.client.values import Outgoing, Received, Sent
-from dueline.clock import Clock
-from dueline.errors import BrokerError, InvalidRequest
-from dueline.schedule import DelayLevels
-from dueline.times import Duration
+from dueline.client.consumer import AsyncConsumer, ThreadedConsumer
+from dueline.client.producer import AsyncProducer
+from dueline.client.reader import AsyncReader
+from dueline.client.simple_consumer import AsyncSimpleConsumer
+from dueline.client.values import Received
+from dueline.errors import InvalidRequest
 
-__all__ = ["Consumer", "Producer", "Reader"]
+__all__ = ["Consumer", "Producer", "Reader", "SimpleConsumer"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -78,12 +80,11 @@ C = TypeVar("C", bound=_Client)
 
 
 class _Blocking(Generic[C]):
-    """What the three have in common: entered and left with the loop."""
+    """What they have in common: entered and left with the loop."""
 
-    def __init__(self, make: Callable[[], C]) -> None:
-        self._make_client = make
-        self._entered: tuple[_Loop, C] | None = None
-        self._is_closed = False
+    _make_client: Callable[[], C]
+    _entered: tuple[_Loop, C] | None = None
+    _is_closed = False
 
     def __enter__(self) -> Self:
         if self._entered is not None:
@@ -122,175 +123,93 @@ class _Blocking(Generic[C]):
             )
         return self._entered
 
-    def _run(self, work: Callable[[C], Coroutine[Any, Any, T]]) -> T:
+
+def _takes_arguments_of(
+    kind: Callable[P, C],
+) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
+    """A decorator of `__init__`: its arguments are those of an asyncio client."""
+
+    def decorate(plain: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
+        def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            made_by_signature.bind(*args, **kwargs)  # a mistake is told here, not in `with`
+            self._make_client = lambda: kind(*args, **kwargs)
+            plain(self)
+
+        made_by_signature = inspect.signature(kind)
+        functools.update_wrapper(init, plain)
+        init.__dict__["__signature__"] = _with_self(made_by_signature)
+        return init
+
+    return decorate
+
+
+def _with_self(signature: inspect.Signature) -> inspect.Signature:
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return signature.replace(
+        parameters=[first, *signature.parameters.values()], return_annotation=None
+    )
+
+
+def _blocking(
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[_Blocking[C], P], T]:
+    """A coroutine method of an asyncio client, as a method that waits for its end."""
+
+    def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
         loop, client = self._open()
-        return loop.run(work(client))
+        return loop.run(method(client, *args, **kwargs))
+
+    functools.update_wrapper(call, method)
+    return call
 
 
 class Producer(_Blocking[AsyncProducer]):
     """`AsyncProducer` for programs without an event loop; any thread may call it."""
 
-    def __init__(
-        self,
-        name_server: str,
-        *,
-        group: str = GROUP,
-        timeout_s: float = 5.0,
-        attempts_max: int = ATTEMPT_COUNT,
-        clock: Clock | None = None,
-    ) -> None:
+    @_takes_arguments_of(AsyncProducer)
+    def __init__(self) -> None:
         """The arguments of `AsyncProducer`."""
-        super().__init__(
-            lambda: AsyncProducer(
-                name_server,
-                group=group,
-                timeout_s=timeout_s,
-                attempts_max=attempts_max,
-                clock=clock,
-            )
-        )
 
-    def send(  # noqa: PLR0913 - as AsyncProducer.send
-        self,
-        topic: str,
-        body: bytes,
-        *,
-        delay: Duration | None = None,
-        delay_level: int | None = None,
-        deliver_at: datetime | str | None = None,
-        tag: str | None = None,
-        keys: str | Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        queue_id: int | None = None,
-    ) -> Sent:
-        """Send one message; returns when the broker has it. See `AsyncProducer.send`."""
-        return self._run(
-            lambda client: client.send(
-                topic,
-                body,
-                delay=delay,
-                delay_level=delay_level,
-                deliver_at=deliver_at,
-                tag=tag,
-                keys=keys,
-                properties=properties,
-                queue_id=queue_id,
-            )
-        )
-
-    def send_many(self, messages: Sequence[Outgoing]) -> list[Sent]:
-        """Send many; an answer for each."""
-        return self._run(lambda client: client.send_many(messages))
-
-    def send_each(
-        self, messages: Sequence[Outgoing], *, on_result: OnResult | None = None
-    ) -> list[Sent | BrokerError]:
-        """Like `send_many`, with an answer for each: sent, or why not."""
-        return self._run(lambda client: client.send_each(messages, on_result=on_result))
-
-    def levels(self, topic: str) -> DelayLevels:
-        """The delay levels of the topic's broker."""
-        return self._run(lambda client: client.levels(topic))
-
-    def cancel(self, sent: Sent) -> bool:
-        """Take a delayed message back; False: it is too late."""
-        return self._run(lambda client: client.cancel(sent))
+    send = _blocking(AsyncProducer.send)
+    send_one = _blocking(AsyncProducer.send_one)
+    send_many = _blocking(AsyncProducer.send_many)
+    send_each = _blocking(AsyncProducer.send_each)
+    levels = _blocking(AsyncProducer.levels)
+    cancel = _blocking(AsyncProducer.cancel)
 
 
 class Reader(_Blocking[AsyncReader]):
     """`AsyncReader` for programs without an event loop: iterate over it."""
 
-    def __init__(  # noqa: PLR0913 - as AsyncReader
-        self,
-        name_server: str,
-        topic: str,
-        *,
-        start: str = "start",
-        tags: str = "*",
-        group: str | None = None,
-        timeout_s: float = 5.0,
-        on_connection: OnConnection = lambda error: None,
-    ) -> None:
+    @_takes_arguments_of(AsyncReader)
+    def __init__(self) -> None:
         """The arguments of `AsyncReader`."""
-        super().__init__(
-            lambda: AsyncReader(
-                name_server,
-                topic,
-                start=start,
-                tags=tags,
-                group=group,
-                timeout_s=timeout_s,
-                on_connection=on_connection,
-            )
-        )
+
+    receive = _blocking(AsyncReader.receive)
+    receive_many = _blocking(AsyncReader.receive_many)
+    commit = _blocking(AsyncReader.commit)
+    levels = _blocking(AsyncReader.levels)
 
     def __iter__(self) -> Iterator[Received]:
         while True:
             yield self.receive()
 
-    def receive(self) -> Received:
-        """The next message; waits for one."""
-        return self._run(lambda client: client.receive())
 
-    def receive_many(self, count_max: int, *, timeout_s: float | None = None) -> list[Received]:
-        """What has come; waits for one message, or until the time is up."""
-        return self._run(lambda client: client.receive_many(count_max, timeout_s=timeout_s))
+class SimpleConsumer(_Blocking[AsyncSimpleConsumer]):
+    """`AsyncSimpleConsumer` for programs without an event loop; any thread may call it."""
 
-    def commit(self) -> None:
-        """Remember for the group what was received so far."""
-        self._run(lambda client: client.commit())
+    @_takes_arguments_of(AsyncSimpleConsumer)
+    def __init__(self) -> None:
+        """The arguments of `AsyncSimpleConsumer`."""
+
+    receive = _blocking(AsyncSimpleConsumer.receive)
+    ack = _blocking(AsyncSimpleConsumer.ack)
+    release = _blocking(AsyncSimpleConsumer.release)
 
 
 class Consumer(_Blocking[AsyncConsumer]):
-    """`AsyncConsumer` whose handler is a plain function, called in threads."""
+    """`AsyncConsumer` whose handler may be a plain function: it is called in threads."""
 
-    def __init__(  # noqa: PLR0913 - as AsyncConsumer
-        self,
-        name_server: str,
-        topic: str,
-        group: str,
-        handler: Callable[[Received], object],
-        *,
-        tags: str = "*",
-        concurrency: int = 16,
-        attempts_max: int = 16,
-        timeout_s: float = 5.0,
-    ) -> None:
+    @_takes_arguments_of(ThreadedConsumer)
+    def __init__(self) -> None:
         """The arguments of `AsyncConsumer`."""
-        self._concurrency = concurrency
-        self._threads: ThreadPoolExecutor | None = None
-
-        async def handle(message: Received) -> None:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._threads, handler, message)
-
-        super().__init__(
-            lambda: AsyncConsumer(
-                name_server,
-                topic,
-                group,
-                handle,
-                tags=tags,
-                concurrency=concurrency,
-                attempts_max=attempts_max,
-                timeout_s=timeout_s,
-            )
-        )
-
-    def __enter__(self) -> Self:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(
-                self._concurrency, thread_name_prefix="dueline-handler"
-            )
-        return super().__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown()

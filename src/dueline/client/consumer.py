@@ -1,9 +1,10 @@
 """Consuming as a group: queues are shared by all its clients, refused messages come again later.
 
 A handler that raises refuses its message: the broker sends it again after 10 s, 30 s, 1 m and so on
-(the delay levels from 3 on), and after the last attempt puts it to the dead letters. Messages of
-one queue are handled side by side, up to `concurrency` in all; a queue's offset moves on when all
-messages before it are handled or sent back. After a crash some messages come twice.
+(the delay levels from 3 on) or after the `backoff`, and after the last attempt puts it to the dead
+letters. Messages of one queue are handled side by side, up to `concurrency` in all; a queue's
+offset moves on when all messages before it are handled or sent back. After a crash some messages
+come twice.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ import logging
 import os
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
-from dueline.client.pulling import Pulled, QueueReader
+from dueline.client.pulling import COUNT_MAX, Pulled, QueueReader
 from dueline.client.values import Received
-from dueline.errors import BrokerError, NotFound, Unavailable
+from dueline.errors import BrokerError, InvalidRequest, NotFound, Unavailable
+from dueline.times import Duration, duration_ms, time_ms
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.headers import ConsumerGroupRequest, SendBackRequest, UnregisterClientRequest
 
-__all__ = ["AsyncConsumer", "Handler"]
+__all__ = ["AsyncConsumer", "BatchHandler", "Handler", "ThreadedConsumer"]
 
 WAIT_S: Final = 15.0
 PAUSE_S: Final = 1.0
@@ -36,6 +41,20 @@ FINISH_S_MAX: Final = 30.0
 
 Handler = Callable[[Received], Awaitable[object] | object]
 T = TypeVar("T")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHandler:
+    """A function that is called with several messages of one queue, in order.
+
+    They are what one request has brought, at most `count_max`. If the function raises, all of them
+    are refused.
+    """
+
+    function: Callable[[Sequence[Received]], Awaitable[object] | object]
+    count_max: int = COUNT_MAX
+
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +71,33 @@ class AsyncConsumer:
         name_server: str,
         topic: str,
         group: str,
-        handler: Handler,
+        handler: Handler | BatchHandler,
         *,
         tags: str = "*",
+        start: datetime | str = "start",
         concurrency: int = 16,
         attempts_max: int = 16,
+        backoff: Sequence[Duration] = (),
         timeout_s: float = 5.0,
     ) -> None:
+        """Say what to consume, and how.
+
+        Args:
+            handler: is called with each message; a `BatchHandler` with several.
+            start: where a group begins that has read nothing of the topic: "start", "end", or at
+                the first message that was stored at a time or after it.
+            concurrency: how many handlers may run at a time.
+            attempts_max: how often a message is tried again before it goes to the dead letters.
+            backoff: how long to wait before the second attempt, the third and so on; the last one
+                holds for all others. The broker rounds up to its next delay level.
+        """
+        self._batch_count = handler.count_max if isinstance(handler, BatchHandler) else 1
+        _check_least("concurrency", concurrency, 1)
+        _check_least("attempts_max", attempts_max, 0)
+        _check_least("count_max", self._batch_count, 1)
+        self._start = _start_of(start)
+        self._backoff_ms = [duration_ms(each, name="backoff") for each in backoff]
+        self._concurrency = concurrency
         self._name_server = name_server
         self._topic = topic
         self._group = group
@@ -191,9 +230,10 @@ class AsyncConsumer:
         while True:
             try:
                 if offset is None:
-                    known = await reader.committed()
-                    offset = await reader.start() if known is None else known
-                pulled = await reader.pull(offset, wait_s=WAIT_S)
+                    offset = await self._offset(reader)
+                pulled = await reader.pull(
+                    offset, wait_s=WAIT_S, count_max=max(COUNT_MAX, self._batch_count)
+                )
                 # What has begun is finished and committed, also when this client leaves or the
                 # queue goes to another one.
                 work = asyncio.create_task(self._finish(cluster, reader, pulled))
@@ -206,35 +246,63 @@ class AsyncConsumer:
                 await asyncio.sleep(PAUSE_S)
                 self._change.set()  # a broker that was started again does not know us
 
+    async def _offset(self, reader: QueueReader) -> int:
+        """Where the group left off, else where it is to begin; what is refused is never skipped."""
+        known = await reader.committed()
+        if known is not None:
+            return known
+        if self._start == "start" or reader.queue.topic != self._topic:
+            return await reader.start()
+        if isinstance(self._start, int):
+            offset = await reader.at(self._start)
+        else:
+            offset = await reader.end()
+        # Whoever gets the queue next is to go on from here, and not from a later end.
+        await reader.commit(offset, is_answered=True)
+        return offset
+
     async def _finish(self, cluster: Cluster, reader: QueueReader, pulled: Pulled) -> None:
-        messages = pulled.messages
-        await asyncio.gather(*(self._handle(cluster, reader.queue, each) for each in messages))
+        messages, size = pulled.messages, self._batch_count
+        parts = [messages[start : start + size] for start in range(0, len(messages), size)]
+        await asyncio.gather(*(self._handle(cluster, reader.queue, part) for part in parts))
         await reader.commit(pulled.next_offset)
 
-    async def _handle(self, cluster: Cluster, queue: TopicQueue, message: Received) -> None:
+    async def _handle(
+        self, cluster: Cluster, queue: TopicQueue, messages: Sequence[Received]
+    ) -> None:
         async with self._room:
             try:
-                result = self._handler(message)
-                if inspect.isawaitable(result):
-                    await result
+                if isinstance(self._handler, BatchHandler):
+                    await self._call(self._handler.function, messages)
+                else:
+                    await self._call(self._handler, messages[0])
             except Exception:
                 # What a handler raises is its way to refuse a message.
-                log.exception("message %s was refused and comes again", message.id)
+                names = ", ".join(message.id for message in messages)
+                log.exception("message %s was refused and comes again", names)
             else:
                 return
-        await self._send_back(cluster, queue, message)
+        for message in messages:
+            await self._send_back(cluster, queue, message)
+
+    async def _call(self, handler: Callable[[A], object], argument: A) -> None:
+        result = handler(argument)
+        if inspect.isawaitable(result):
+            await result
+
+    async def _level(self, cluster: Cluster, message: Received) -> int:
+        """The delay level of the next attempt; 0 leaves it to the broker."""
+        if not self._backoff_ms:
+            return 0
+        wanted_ms = self._backoff_ms[min(message.attempt, len(self._backoff_ms) - 1)]
+        delays_ms = (await cluster.levels(self._topic)).delays_ms
+        fitting = [delay_ms for delay_ms in delays_ms if delay_ms >= wanted_ms]
+        return delays_ms.index(min(fitting, default=max(delays_ms))) + 1
 
     async def _send_back(self, cluster: Cluster, queue: TopicQueue, message: Received) -> None:
-        header = SendBackRequest(
-            offset=message.position,
-            group=self._group,
-            delay_level=0,
-            origin_msg_id=message.id,
-            origin_topic=message.topic,
-            max_reconsume_times=self._attempts_max,
-        )
         while True:
             try:
+                header = self._header(message, await self._level(cluster, message))
                 connection = await cluster.broker(queue.topic, queue.broker_name)
                 answer = await connection.call(
                     RequestCode.CONSUMER_SEND_MESSAGE_BACK,
@@ -248,6 +316,58 @@ class AsyncConsumer:
                 log.warning("message %s: sending back: %s", message.id, error)
             # The offset must not move on before the message is safe.
             await asyncio.sleep(PAUSE_S)
+
+    def _header(self, message: Received, delay_level: int) -> SendBackRequest:
+        return SendBackRequest(
+            offset=message.position,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._attempts_max,
+        )
+
+
+class ThreadedConsumer(AsyncConsumer):
+    """Calls handlers that are plain functions in threads of its own."""
+
+    _threads: ThreadPoolExecutor | None = None
+
+    async def __aenter__(self) -> Self:
+        self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="dueline-handler")
+        return await super().__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await super().__aexit__(kind, error, trace)
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            await asyncio.to_thread(threads.shutdown)
+
+    async def _call(self, handler: Callable[[A], object], argument: A) -> None:
+        if inspect.iscoroutinefunction(handler):
+            await handler(argument)
+        else:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._threads, handler, argument)
+
+
+def _check_least(name: str, number: int, least: int) -> None:
+    if number < least:
+        raise InvalidRequest(f"{name}: expected {least} or more, found {number}")
+
+
+def _start_of(start: datetime | str) -> str | int:
+    if isinstance(start, str) and start in ("start", "end"):
+        return start
+    try:
+        return time_ms(start, name="start")
+    except InvalidRequest as error:
+        raise InvalidRequest(f"start: expected start, end or a time; {error.message}") from error
 
 
 def part_of(items: Sequence[T], clients: Sequence[str], client_id: str) -> list[T]:

@@ -7,8 +7,7 @@ from typing import Final
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
 from dueline.client.connection import AsyncConnection
-from dueline.client.values import Received, received
-from dueline.store.record import decode
+from dueline.client.values import Received, read_messages
 from dueline.wire import RequestCode, ResponseCode
 from dueline.wire.codes import PullFlag
 from dueline.wire.headers import (
@@ -73,19 +72,17 @@ class QueueReader:
         )
         if answer.code not in _ANSWERED:
             raise error_of(answer)
-        messages = []
-        data = memoryview(answer.body)
-        while len(data):
-            size_bytes = int.from_bytes(data[:4], "big")
-            messages.append(received(decode(data[:size_bytes], is_foreign=True)))
-            data = data[size_bytes:]
         next_offset = PullResponse.decode(answer.ext).next_begin_offset
-        return Pulled(messages=messages, next_offset=next_offset)
+        return Pulled(messages=read_messages(answer.body), next_offset=next_offset)
 
     async def committed(self) -> int | None:
         """Where the group goes on, if the broker knows."""
         header = QueryConsumerOffsetRequest(
-            consumer_group=self._group, topic=self.queue.topic, queue_id=self.queue.queue_id
+            consumer_group=self._group,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            # Unasked, brokers say 0 for a young queue: a group that begins at its end would not.
+            set_zero_if_not_found=False,
         )
         return await self._offset(RequestCode.QUERY_CONSUMER_OFFSET, header.encode())
 

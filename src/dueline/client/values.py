@@ -12,11 +12,11 @@ from typing import Final
 from dueline.admission import check_properties, check_sender_target
 from dueline.errors import InvalidRequest
 from dueline.message import decode_properties
-from dueline.store.record import Record
+from dueline.store.record import Record, decode
 from dueline.times import Duration, check_not_past, duration_ms, time_ms
 from dueline.wire.packing import unpacked
 
-__all__ = ["Outgoing", "Received", "Sent", "received"]
+__all__ = ["Outgoing", "Received", "Sent", "read_messages", "received"]
 
 _DUE_NAMES: Final = frozenset(("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"))
 _BODY_SIZE_BYTES_MAX: Final = 64 << 20
@@ -178,3 +178,14 @@ def received(record: Record) -> Received:
         store_ms=record.store_ms,
         position=record.position,
     )
+
+
+def read_messages(data: bytes) -> list[Received]:
+    """The messages in the body of an answer, one record after the other."""
+    found = []
+    left = memoryview(data)
+    while len(left):
+        size_bytes = int.from_bytes(left[:4], "big")
+        found.append(received(decode(left[:size_bytes], is_foreign=True)))
+        left = left[size_bytes:]
+    return found
