@@ -1,7 +1,7 @@
 """The whole way through Spark: `make bench-pipeline`, or `python -m benchmarks.pipeline [--quick]`.
 
 Starts `dueline serve` in a temporary folder on a free port and measures from outside, with
-200-byte bodies, through the broker's own protocol:
+200-byte bodies, with the Python client:
 
     start        from the command to the first accepted message and to the first delivery
     idle         processor time over a while with nothing to do
@@ -28,29 +28,24 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from dueline.client import Outgoing, Producer, Reader
 from dueline.clock import system_time_ms
-from dueline.errors import BrokerError
 from dueline.flight import FlightClient, protocol
-from dueline.flight.control import (
-    ControlClient,
-    Outgoing,
-    Pull,
-    Pulled,
-    Report,
-    Reported,
-    Send,
-    Sent,
-)
+from dueline.flight.control import ControlClient, Report, Reported
 from dueline.store.schema import SCHEDULE_SCHEMA
 
 BODY = os.urandom(100).hex()
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_MESSAGING_OFF = ("--name-server", "off", "--remoting", "off", "--grpc", "off")
+_PORTS = (
+    *("--flight", "127.0.0.1:0", "--name-server", "127.0.0.1:0"),
+    *("--remoting", "127.0.0.1:0", "--grpc", "off"),
+)
 
 
 def main() -> None:
@@ -58,7 +53,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of rows and seconds")
     parser.add_argument("--only", help="one part: start, idle, steady, bursts, overdue or bulk")
     parser.add_argument("--reader", nargs=3, help=argparse.SUPPRESS)
-    parser.add_argument("--batch-reader", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--batch-reader", nargs=5, help=argparse.SUPPRESS)
     parser.add_argument("--bulk-job", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.reader:
@@ -102,17 +97,18 @@ class Server:
         folder.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.output.open("w")
         self._process = subprocess.Popen(
-            [*command, "--flight", "127.0.0.1:0", *_MESSAGING_OFF, *extra],
+            [*command, *_PORTS, *extra],
             stdout=self._file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        self.address = self._address()
+        self.address = self._said("accepting on ")
+        self.name_server = self._said("RocketMQ name server on ")
 
-    def _address(self) -> str:
+    def _said(self, text: str) -> str:
         while self._process.poll() is None:
             for line in self.output.read_text().splitlines():
-                if "accepting on " in line:
+                if text in line:
                     return line.rsplit(" ", 1)[1]
             time.sleep(0.01)
         raise SystemExit(self.output.read_text())
@@ -188,11 +184,11 @@ def _kind(pid: int) -> str:
 def _serving(folder: Path, wanted: list[str]) -> Iterator[Server]:
     server = Server(folder)
     try:
-        with server.client() as client:
-            send(client, "start", [100])
-            accepted = time.perf_counter() - server.started_s
-            wait_received(client, "start", 1)
-            delivered = time.perf_counter() - server.started_s
+        with Producer(server.name_server) as producer:
+            send(producer, "start", [100])
+        accepted = time.perf_counter() - server.started_s
+        wait_received(server.name_server, "start", 1)
+        delivered = time.perf_counter() - server.started_s
         server.wait_ready()
         if "start" in wanted:
             say("start to first accepted message", f"{accepted:.2f} s")
@@ -213,11 +209,11 @@ def _idle(server: Server, seconds: int) -> None:
 def _steady(server: Server, seconds: int) -> None:
     random = np.random.default_rng(7)
     topic = f"steady-{uuid.uuid4().hex[:8]}"
-    reader = _child("--reader", server.address, topic, str(seconds * 1000))
-    with server.client() as client:
+    reader = _child("--reader", server.name_server, topic, str(seconds * 1000))
+    with Producer(server.name_server) as producer:
         started = time.perf_counter()
         for number in range(seconds * 100):
-            send(client, topic, random.integers(2_000, 10_000, 10).tolist())
+            send(producer, topic, random.integers(2_000, 10_000, 10).tolist())
             pause = started + (number + 1) / 100 - time.perf_counter()
             time.sleep(max(0.0, pause))
     answer = json.loads(reader.communicate(timeout=120)[0])
@@ -234,7 +230,14 @@ def _burst(server: Server, count: int) -> None:
     topic = f"burst-{uuid.uuid4().hex[:8]}"
     due_ms = system_time_ms() + 15_000 + count // 50
     readers = [
-        _child("--batch-reader", server.address, topic, str(number), str(count // 2))
+        _child(
+            "--batch-reader",
+            server.name_server,
+            server.address,
+            topic,
+            str(number),
+            str(count // 2),
+        )
         for number in range(2)
     ]
     put_s = put_rows(server.address, topic, count, lambda rows: np.full(rows, due_ms))
@@ -258,8 +261,7 @@ def _overdue(folder: Path, count: int) -> None:
     server.stop()
     server = Server(folder)
     try:
-        with server.client() as client:
-            wait_received(client, "overdue", 1)
+        wait_received(server.name_server, "overdue", 1)
         started = time.perf_counter()
         before = server.report().delivered
         while server.report().pending:
@@ -293,17 +295,18 @@ def _bulk(server: Server, count: int) -> None:
 # Pieces
 
 
-def send(client: ControlClient, topic: str, delays_ms: list[int]) -> None:
-    messages = tuple(
-        Outgoing(
-            topic=topic,
-            body=BODY,
-            queue_id=number % 4,
-            properties={"TIMER_DELAY_MS": str(delay_ms)},
-        )
-        for number, delay_ms in enumerate(delays_ms)
+def send(producer: Producer, topic: str, delays_ms: list[int]) -> None:
+    producer.send_many(
+        [
+            Outgoing(
+                topic=topic,
+                body=BODY.encode(),
+                queue_id=number % 4,
+                delay=timedelta(milliseconds=delay_ms),
+            )
+            for number, delay_ms in enumerate(delays_ms)
+        ]
     )
-    client.ask(Send(messages=messages), Sent)
 
 
 def put_rows(address: str, topic: str, count: int, due_ms: object) -> float:
@@ -331,15 +334,11 @@ def _rows(topic: str, count: int, due_ms: object) -> pa.RecordBatch:
     )
 
 
-def wait_received(client: ControlClient, topic: str, count: int) -> None:
-    offsets: dict[str, int] = {}
+def wait_received(name_server: str, topic: str, count: int) -> None:
     found = 0
-    while found < count:
-        pulled = client.ask(
-            Pull(topic=topic, offsets=offsets, count_max=100, wait_ms=5_000), Pulled
-        )
-        offsets = {**offsets, **pulled.offsets}
-        found += len(pulled.messages)
+    with Reader(name_server, topic) as reader:
+        while found < count:
+            found += len(reader.receive_many(100))
 
 
 def _wait_visible(server: Server, topic: str, count: int) -> int:
@@ -352,32 +351,26 @@ def _wait_visible(server: Server, topic: str, count: int) -> int:
             time.sleep(0.002)
 
 
-def _reader(address: str, topic: str, count_text: str) -> None:
+def _reader(name_server: str, topic: str, count_text: str) -> None:
     """A waiting consumer: how late is each message when it is here?"""
     count = int(count_text)
-    offsets: dict[str, int] = {}
     late: list[int] = []
-    with ControlClient(address) as client:
+    with Reader(name_server, topic) as reader:
         while len(late) < count:
-            request = Pull(topic=topic, offsets=offsets, count_max=100, wait_ms=10_000)
-            try:
-                pulled = client.ask(request, Pulled)
-            except BrokerError:
-                continue
+            messages = reader.receive_many(100)
             now_ms = system_time_ms()
-            offsets = {**offsets, **pulled.offsets}
-            late += [now_ms - message.due_ms for message in pulled.messages if message.due_ms]
+            late += [now_ms - message.due_ms for message in messages if message.due_ms]
     print(json.dumps({"early": sum(value < 0 for value in late), "late_ms": late}))
 
 
-def _batch_reader(address: str, topic: str, number: str, count_text: str) -> None:
+def _batch_reader(name_server: str, address: str, topic: str, number: str, count_text: str) -> None:
     """Reads every second queue of a topic in batches as soon as they are there."""
     count = int(count_text)
     queues = [queue for queue in range(4) if queue % 2 == int(number)]
     offsets = dict.fromkeys(queues, 0)
     found, first_ms = 0, 0
+    wait_received(name_server, topic, 1)
     with ControlClient(address) as client:
-        wait_received(client, topic, 1)
         first_ms = system_time_ms()
         while found < count:
             for queue in queues:

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.pipeline import Server, put_rows, say, send, wait_received
+from dueline.client import Producer, Reader
 from dueline.clock import system_time_ms
-from dueline.flight.control import Pull, Pulled
 
 COUNT = 1_000
 SPREAD_MS = 30_000
@@ -41,9 +41,9 @@ def main() -> None:
 
 def _round(folder: Path, pending: int, name: str, number: signal.Signals) -> None:
     server = Server(folder)
-    with server.client() as client:
-        send(client, "start", [100])
-        wait_received(client, "start", 1)
+    with Producer(server.name_server) as producer:
+        send(producer, "start", [100])
+    wait_received(server.name_server, "start", 1)
     say(f"{name}: start to first delivery", f"{time.perf_counter() - server.started_s:.1f} s")
     put_rows(server.address, "far", pending, lambda rows: np.full(rows, system_time_ms() + FAR_MS))
     server.wait_ready()
@@ -74,16 +74,13 @@ def _spread(first_ms: int, rows: int) -> np.ndarray[tuple[int], np.dtype[np.int6
 
 def _lateness(server: Server, count: int) -> Iterator[int]:
     """How late each message could be read, in milliseconds."""
-    offsets: dict[str, int] = {}
     found = 0
-    with server.client() as client:
+    with Reader(server.name_server, "due") as reader:
         while found < count:
-            request = Pull(topic="due", offsets=offsets, count_max=100, wait_ms=5_000)
-            pulled = client.ask(request, Pulled)
+            messages = reader.receive_many(100)
             now_ms = system_time_ms()
-            offsets = {**offsets, **pulled.offsets}
-            found += len(pulled.messages)
-            yield from (now_ms - (message.due_ms or now_ms) for message in pulled.messages)
+            found += len(messages)
+            yield from (now_ms - (message.due_ms or now_ms) for message in messages)
 
 
 if __name__ == "__main__":

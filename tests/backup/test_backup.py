@@ -15,7 +15,16 @@ from zlib import crc32
 import numpy as np
 import pytest
 from tests.audit.making import make_data, snapshot_of
-from tests.unit.server.local import carry, outgoing, pull_bodies, running, send, small_config
+from tests.unit.server.local import (
+    carry,
+    connect,
+    outgoing,
+    running,
+    send,
+    send_by,
+    small_config,
+    visible_bodies,
+)
 
 from dueline.audit import audit
 from dueline.backup import (
@@ -54,15 +63,17 @@ def client(broker: BrokerProcess) -> Iterator[ControlClient]:
         yield client
 
 
-def fill(client: ControlClient, count: int, name: str = "m", size: int = 3_000) -> None:
+def fill(broker: BrokerProcess, count: int, name: str = "m", size: int = 3_000) -> None:
     """Messages for now and for much later, large enough that segments fill up."""
     body = "x" * size
-    for number in range(count):
-        send(
-            client,
-            outgoing(f"{name} {number} now {body}"),
-            outgoing(f"{name} {number} later {body}", TIMER_DELIVER_MS=LATER),
-        )
+    with connect(broker) as peer:
+        for number in range(count):
+            answers = send_by(
+                peer,
+                outgoing(f"{name} {number} now {body}"),
+                outgoing(f"{name} {number} later {body}", TIMER_DELIVER_MS=LATER),
+            )
+            assert answers == [None, None]
 
 
 def take(client: ControlClient, dest: Path, *, keep: int = 0) -> Result:
@@ -90,9 +101,9 @@ def take_stopped(data: Path, dest: Path, now_ms: int = 1) -> Result:
 
 
 def test_a_running_brokers_backup_is_sound_and_holds_everything(
-    client: ControlClient, tmp_path: Path
+    client: ControlClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    fill(client, 20)
+    fill(broker, 20)
 
     result = take(client, tmp_path / "dest")
 
@@ -104,18 +115,20 @@ def test_a_running_brokers_backup_is_sound_and_holds_everything(
     assert restored.audit.exit_code == 0
     assert restored.audit.next_due_ms == int(LATER)
     config = small_config(target, **{"store.delay_max": "90000d"})
-    with running(config) as again, ControlClient(again.address) as reader:
-        assert [body.split(" x")[0] for body in pull_bodies(reader)] == [
+    with running(config) as again:
+        assert [body.split(" x")[0] for body in visible_bodies(again)] == [
             f"m {number} now" for number in range(20)
         ]
         assert again.store.pending_count() == 20
 
 
-def test_sealed_files_are_copied_once(client: ControlClient, tmp_path: Path) -> None:
+def test_sealed_files_are_copied_once(
+    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+) -> None:
     dest = tmp_path / "dest"
-    fill(client, 600)
+    fill(broker, 600)
     first = take(client, dest)
-    fill(client, 5, "n")
+    fill(broker, 5, "n")
 
     second = take(client, dest)
 
@@ -132,7 +145,7 @@ def test_a_compacted_segment_is_copied_again(
     client: ControlClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     dest = tmp_path / "dest"
-    fill(client, 600)
+    fill(broker, 600)
     take(client, dest)
     broker.store.cancel_seqs(np.array([n for n in range(560) if n % 100], dtype="int64"))
     broker.store.checkpoint()
@@ -150,7 +163,7 @@ def test_a_compacted_segment_is_copied_again(
 def test_nothing_of_a_cut_is_deleted_while_it_is_copied(
     client: ControlClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    fill(client, 600)
+    fill(broker, 600)
     source = BrokerSource(client)
     broker.store.cancel_seqs(np.arange(600, dtype="int64"))
     broker.store.checkpoint()
@@ -186,10 +199,10 @@ def test_a_backup_that_is_over_cannot_be_read(client: ControlClient) -> None:
 
 
 def test_an_interrupted_backup_never_looks_complete_and_is_continued(
-    client: ControlClient, tmp_path: Path
+    client: ControlClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     dest = tmp_path / "dest"
-    fill(client, 600)
+    fill(broker, 600)
 
     class Interrupted(BrokerSource):
         def read(self, numbers):  # type: ignore[no-untyped-def]
@@ -217,10 +230,12 @@ def test_an_interrupted_backup_never_looks_complete_and_is_continued(
     assert len(generations_of(dest)) == 1
 
 
-def test_only_so_many_generations_are_kept(client: ControlClient, tmp_path: Path) -> None:
+def test_only_so_many_generations_are_kept(
+    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+) -> None:
     dest = tmp_path / "dest"
     for number in range(4):
-        fill(client, 1, str(number))
+        fill(broker, 1, str(number))
         result = take(client, dest, keep=2)
 
     found = generations_of(dest)
@@ -437,7 +452,7 @@ def test_a_disk_that_fills_up_under_way_is_said_and_nothing_looks_complete(
 def test_a_hold_that_nobody_renews_runs_out(
     client: ControlClient, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(client, 600)
+    fill(broker, 600)
     monkeypatch.setattr("dueline.server.backups.LEASE_S", 0.0)
     with pytest.raises(NotFound, match="lease"):
         BrokerSource(client)
@@ -473,7 +488,7 @@ def test_what_waits_at_the_gate_is_in_the_backup(
     client: ControlClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     soon = broker.clock.now_ms() + 50_000
-    send(client, outgoing("soon", TIMER_DELIVER_MS=str(soon)))
+    send(broker, outgoing("soon", TIMER_DELIVER_MS=str(soon)))
     assert carry(broker.store) == 1
 
     result = take(client, tmp_path / "dest")

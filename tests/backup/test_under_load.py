@@ -15,7 +15,6 @@ what clients were told, with the times when they were told:
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import random
@@ -31,8 +30,9 @@ from tests.interop.waiting import wait_until
 from tests.ports import free_ports
 from tests.remoting.raw import Raw
 
+from dueline.client import Reader
 from dueline.clock import system_time_ms
-from dueline.flight.control import ControlClient, Found, LookUp, Pull, Pulled
+from dueline.flight.control import ControlClient, Found, LookUp
 from dueline.flight.protocol import Answers, Cancel
 
 IS_SOAK = os.environ.get("DUELINE_SOAK") == "1"
@@ -66,9 +66,9 @@ class Process:
     """A broker on a folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.flight, names, self.remoting = free_ports(3)
+        self.flight, self.names, self.remoting = free_ports(3)
         command = [sys.executable, "-m", "tests.backup.process", str(folder)]
-        command += [str(port) for port in (self.flight, names, self.remoting)]
+        command += [str(port) for port in (self.flight, self.names, self.remoting)]
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -208,24 +208,23 @@ def check_restored(folder: Path, known: History, whole: History) -> None:
     """Open a restored folder with a broker of its own, and compare it with what was told."""
     process = Process(folder)
     try:
-        with ControlClient(process.address) as client:
+        with (
+            ControlClient(process.address) as client,
+            Reader(f"127.0.0.1:{process.names}", TOPIC) as reader,
+        ):
             near = {
                 name: due_ms
                 for name, due_ms in known.due_ms.items()
                 if due_ms < system_time_ms() + FAR_MS // 2 and name not in known.cancelled
             }
             seen: list[tuple[str, int]] = []
-            offsets = {str(queue): 0 for queue in range(QUEUE_COUNT)}
 
             def has_all() -> bool:
-                nonlocal offsets
-                request = Pull(topic=TOPIC, offsets=offsets, count_max=1000, wait_ms=200)
-                pulled = client.ask(request, Pulled)
-                offsets = {**offsets, **pulled.offsets}
-                for message in pulled.messages:
-                    name = base64.b64decode(message.body).decode().strip()
+                messages = reader.receive_many(1000, timeout_s=0.2)
+                for message in messages:
+                    name = message.body.decode().strip()
                     seen.append((name, min(message.store_ms, system_time_ms())))
-                return not pulled.messages and near.keys() <= {name for name, _ in seen}
+                return not messages and near.keys() <= {name for name, _ in seen}
 
             wait_until(has_all, what="everything that was acknowledged", seconds_max=120)
             check_seen(seen, known, whole)

@@ -6,7 +6,6 @@ answers with `Unsayable`, and the case says nothing about it.
 
 from __future__ import annotations
 
-import base64
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from tests.remoting.peer import Peer
 from dueline.client import Producer
 from dueline.errors import BrokerError
 from dueline.flight import FlightClient, protocol
-from dueline.flight.control import ControlClient, Outgoing, Send, Sent
 from dueline.server.process import BrokerProcess
 from dueline.spark.schedule_rows import checked
 from dueline.store.schema import SCHEDULE_SCHEMA
@@ -84,17 +82,6 @@ def grpc(broker: BrokerProcess, attempt: Attempt) -> str | None:
     return None if status.code == OK_5X else f"{status.code}: {status.message}"
 
 
-def flight_send(broker: BrokerProcess, attempt: Attempt) -> str | None:
-    outgoing = Outgoing(
-        topic=attempt.topic,
-        body=base64.b64encode(attempt.body).decode(),
-        queue_id=attempt.queue_id or 0,
-        properties={**attempt.properties, "TIMER_DELAY_MS": str(attempt.delay_ms)},
-    )
-    with ControlClient(broker.address) as client:
-        return client.ask(Send(messages=(outgoing,)), Sent).results[0].error
-
-
 def flight_rows(broker: BrokerProcess, attempt: Attempt) -> str | None:
     row = {
         **dict.fromkeys(SCHEDULE_SCHEMA.names),
@@ -157,7 +144,6 @@ def python_client(broker: BrokerProcess, attempt: Attempt) -> str | None:
 DOORS: dict[str, Door] = {
     "4.x": remoting,
     "5.x": grpc,
-    "flight send": flight_send,
     "flight rows": flight_rows,
     "DataFrame": data_frame,
     "python client": python_client,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.contract.cases import CASES, IGNORE, REFUSE
-from tests.contract.doors import DOORS, HOUR_MS, Attempt, Unsayable, flight_send
+from tests.contract.doors import DOORS, HOUR_MS, Attempt, Unsayable, flight_rows
 from tests.unit.server.local import running, small_config
 
 from dueline.flight import FlightClient, protocol
@@ -89,7 +89,7 @@ def test_what_a_door_took_can_be_cancelled(broker: BrokerProcess, door: str) -> 
 
 
 def test_a_topic_that_is_made_survives_a_crash(broker: BrokerProcess) -> None:
-    assert flight_send(broker, Attempt(topic="durable")) is None
+    assert flight_rows(broker, Attempt(topic="durable")) is None
 
     saved = json.loads((broker.store.path / "config" / "topics.json").read_text())
     assert "durable" in saved["topicConfigTable"]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.faults.history import History
 from tests.faults.traffic import Traffic
-from tests.ports import free_port
+from tests.ports import free_ports
 from tests.serve.conftest import Served, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -81,12 +81,13 @@ def test_a_broker_killed_again_and_again_under_load_loses_and_repeats_nothing(
     tmp_path: Path,
 ) -> None:
     choose = random.Random(SEED)
-    address = f"127.0.0.1:{free_port()}"
+    address, names, remoting = (f"127.0.0.1:{port}" for port in free_ports(3))
+    ports = ("--flight", address, "--name-server", names, "--remoting", remoting)
     history = History()
-    broker = Served(tmp_path / "data", "--no-spark", "--flight", address)
+    broker = Served(tmp_path / "data", "--no-spark", *ports)
     assert broker.address == address
     pipeline = Pipeline(address, tmp_path / "pipeline.log")
-    traffic = Traffic(address, history, SEED)
+    traffic = Traffic(names, history, SEED)
     traffic.start()
     try:
         wait_until(lambda: bool(history.seen), "a first delivery", seconds_max=DRAIN_S_MAX)
@@ -100,7 +101,7 @@ def test_a_broker_killed_again_and_again_under_load_loses_and_repeats_nothing(
             if number % 10 == 9:
                 pipeline.kill_workers()
             broker.end()  # SIGKILL
-            broker = Served(tmp_path / "data", "--no-spark", "--flight", address)
+            broker = Served(tmp_path / "data", "--no-spark", *ports)
             assert broker.address == address
         traffic.stop_sending()
         wait_until(

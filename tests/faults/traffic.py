@@ -1,14 +1,13 @@
 """Producers and consumers that go on whatever happens to the broker."""
 
-import base64
 import random
 import threading
+from datetime import timedelta
 
 from tests.faults.history import History, Seen
 
+from dueline.client import Outgoing, Producer, Reader, Sent
 from dueline.clock import system_time_ms
-from dueline.errors import BrokerError
-from dueline.flight.control import ControlClient, Outgoing, Pull, Pulled, Send, Sent
 
 TOPIC = "faults"
 QUEUE_COUNT = 4
@@ -18,8 +17,8 @@ _PAUSE_S = 0.02
 class Traffic:
     """A producer and a consumer, each with a thread and a connection of its own."""
 
-    def __init__(self, address: str, history: History, seed: int) -> None:
-        self._address = address
+    def __init__(self, name_server: str, history: History, seed: int) -> None:
+        self._name_server = name_server
         self._history = history
         self._random = random.Random(seed)
         self._is_sending = threading.Event()
@@ -47,48 +46,40 @@ class Traffic:
 
     def _produce(self) -> None:
         number = 0
-        while self._is_sending.is_set():
-            names = [str(number + row) for row in range(5)]
-            number += 5
-            try:
-                with ControlClient(self._address) as client:
-                    answers = client.ask(Send(messages=tuple(map(self._message, names))), Sent)
-            except BrokerError:
-                self._history.left_open(names)
-            else:
-                for name, answer in zip(names, answers.results, strict=True):
-                    if answer.error is None and answer.due_ms is not None:
+        # One attempt each: a copy would look like a repeated delivery.
+        with Producer(self._name_server, attempts_max=1) as producer:
+            while self._is_sending.is_set():
+                names = [str(number + row) for row in range(5)]
+                number += 5
+                answers = producer.send_each([self._message(name) for name in names])
+                for name, answer in zip(names, answers, strict=True):
+                    if not isinstance(answer, Sent):
+                        self._history.left_open([name])
+                    elif answer.due_ms is not None:
                         self._history.acknowledged(name, answer.due_ms)
-            threading.Event().wait(_PAUSE_S)
+                threading.Event().wait(_PAUSE_S)
 
     def _message(self, name: str) -> Outgoing:
         return Outgoing(
             topic=TOPIC,
-            body=base64.b64encode(name.encode()).decode(),
+            body=name.encode(),
             queue_id=int(name) % QUEUE_COUNT,
-            properties={"TIMER_DELAY_MS": str(self._random.randint(500, 3_000))},
+            delay=timedelta(milliseconds=self._random.randint(500, 3_000)),
         )
 
     def _consume(self) -> None:
-        offsets: dict[str, int] = {str(queue): 0 for queue in range(QUEUE_COUNT)}
-        while self._is_reading.is_set():
-            request = Pull(topic=TOPIC, offsets=offsets, count_max=500, wait_ms=500)
-            try:
-                with ControlClient(self._address) as client:
-                    pulled = client.ask(request, Pulled)
-            except BrokerError:
-                threading.Event().wait(_PAUSE_S)
-                continue
-            came_ms = system_time_ms()
-            offsets = {**offsets, **pulled.offsets}
-            for message in pulled.messages:
-                self._history.saw(
-                    Seen(
-                        name=base64.b64decode(message.body).decode(),
-                        queue_id=message.queue_id,
-                        offset=message.offset,
-                        due_ms=message.due_ms or 0,
-                        visible_ms=message.store_ms,
-                        came_ms=came_ms,
+        with Reader(self._name_server, TOPIC) as reader:
+            while self._is_reading.is_set():
+                messages = reader.receive_many(500, timeout_s=0.5)
+                came_ms = system_time_ms()
+                for message in messages:
+                    self._history.saw(
+                        Seen(
+                            name=message.body.decode(),
+                            queue_id=message.queue_id,
+                            offset=message.queue_offset,
+                            due_ms=message.due_ms or 0,
+                            visible_ms=message.store_ms,
+                            came_ms=came_ms,
+                        )
                     )
-                )

@@ -1,6 +1,5 @@
 """`dueline serve` as a user runs it: a process of its own, on a free port."""
 
-import base64
 import os
 import re
 import signal
@@ -10,20 +9,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.serve.reading import Arrival, pulls
+from tests.serve.reading import Arrival, arrivals
 
-from dueline.flight.control import ControlClient, Outgoing, Report, Reported, Send, Sent
+from dueline.client import Outgoing, Producer
+from dueline.flight.control import ControlClient, Report, Reported
 
 READY_S_MAX = 180.0
 """Spark starts in 6 s on an idle machine, and takes a minute on one that others use too."""
 
 WAIT_S_MAX = 90.0
 TOPIC = "orders"
-OFF = ("--name-server", "off", "--remoting", "off", "--grpc", "off")
+PORTS = (
+    *("--flight", "127.0.0.1:0", "--name-server", "127.0.0.1:0"),
+    *("--remoting", "127.0.0.1:0", "--grpc", "off"),
+)
 SMALL = ("--set", "store.commit_segment_size=16MiB", "--set", "store.delay_segment_size=16MiB")
 
 _Result = TypeVar("_Result")
@@ -55,7 +59,7 @@ class Served:
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "dueline", "serve", "--tethered"),
-                *("--data", str(folder), "--flight", "127.0.0.1:0", *OFF, *SMALL, *words),
+                *("--data", str(folder), *PORTS, *SMALL, *words),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -77,10 +81,17 @@ class Served:
 
     @property
     def address(self) -> str:
-        """Where it accepts; waits until it does."""
+        """Where the pipeline and the commands call; waits until it accepts."""
+        return self._said(r"accepting on (\S+)")
 
+    @property
+    def name_server(self) -> str:
+        """Where RocketMQ clients begin; waits until it accepts."""
+        return self._said(r"RocketMQ name server on (\S+)")
+
+    def _said(self, pattern: str) -> str:
         def found() -> str | None:
-            match = re.search(r"accepting on (\S+)", self.output)
+            match = re.search(pattern, self.output)
             assert match or self.process.poll() is None, f"it ended: {self.output}"
             return match.group(1) if match else None
 
@@ -88,6 +99,10 @@ class Served:
 
     def client(self) -> ControlClient:
         return ControlClient(self.address)
+
+    def producer(self) -> Producer:
+        """Sends each message once: a copy would be received twice."""
+        return Producer(self.name_server, attempts_max=1)
 
     def report(self) -> Reported:
         with self.client() as client:
@@ -161,31 +176,33 @@ def session_members(session: int) -> list[int]:
 
 
 def outgoing(body: str, *, delay_ms: int, topic: str = TOPIC, key: str = "") -> Outgoing:
-    properties = {"TIMER_DELAY_MS": str(delay_ms)}
-    if key:
-        properties["KEYS"] = key
     return Outgoing(
         topic=topic,
-        body=base64.b64encode(body.encode()).decode(),
+        body=body.encode(),
         queue_id=0,
-        properties=properties,
+        keys=[key] if key else (),
+        delay=timedelta(milliseconds=delay_ms),
     )
 
 
-def send(client: ControlClient, *messages: Outgoing) -> dict[str, int]:
+def send(serving: Served, *messages: Outgoing) -> dict[str, int]:
     """Send and return when each is due, by body."""
-    results = client.ask(Send(messages=messages), Sent).results
-    assert [result.error for result in results] == [None] * len(messages)
+    with serving.producer() as producer:
+        return send_by(producer, *messages)
+
+
+def send_by(producer: Producer, *messages: Outgoing) -> dict[str, int]:
+    """The same with a producer that sends more than once."""
     return {
-        base64.b64decode(message.body).decode(): result.due_ms or 0
-        for message, result in zip(messages, results, strict=True)
+        message.body.decode(): sent.due_ms or 0
+        for message, sent in zip(messages, producer.send_many(messages), strict=True)
     }
 
 
 def receive(
-    client: ControlClient, count: int, *, topic: str = TOPIC, seconds_max: float = WAIT_S_MAX
+    serving: Served, count: int, *, topic: str = TOPIC, seconds_max: float = WAIT_S_MAX
 ) -> list[Arrival]:
     """A topic's first messages, from the start; fails if they do not come."""
-    arrivals = list(pulls(client, topic, timeout_s=seconds_max, count_max=count))
-    assert len(arrivals) == count
-    return arrivals
+    found = list(arrivals(serving.name_server, topic, timeout_s=seconds_max, count_max=count))
+    assert len(found) == count
+    return found

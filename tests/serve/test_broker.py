@@ -14,6 +14,7 @@ from tests.serve.conftest import (
     outgoing,
     receive,
     send,
+    send_by,
     served,
     wait_until,
 )
@@ -26,8 +27,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_it_stops_in_order_when_asked(tmp_path: Path) -> None:
-    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
-        send(client, outgoing("x", delay_ms=3_600_000))
+    with served(tmp_path / "data", "--no-spark") as serving:
+        send(serving, outgoing("x", delay_ms=3_600_000))
 
         code = serving.stop(signal.SIGTERM)
 
@@ -41,7 +42,7 @@ def test_it_stops_in_order_when_asked(tmp_path: Path) -> None:
 
     log = (tmp_path / "data" / "broker.log").read_text()
     assert log.count(" starts as process ") == log.count("stopped, exit code 0") == 2
-    assert 'setting listen.name_server = "off" (command line)' in log
+    assert 'setting listen.grpc = "off" (command line)' in log
     assert "setting delivery.enabled = false (command line)" in log
     assert "setting store.flush" not in log, "it is the default"
     assert "waiting from before: 1" in log
@@ -96,14 +97,11 @@ def test_what_was_acknowledged_survives_a_sudden_end(tmp_path: Path) -> None:
         assert serving.address
 
         def produce() -> None:
-            with serving.client() as client:
+            with serving.producer() as producer:
                 for number in range(1_000_000):
+                    message = outgoing(f"{number}", delay_ms=3_600_000, key=f"k{number}")
                     try:
-                        acknowledged.update(
-                            send(
-                                client, outgoing(f"{number}", delay_ms=3_600_000, key=f"k{number}")
-                            )
-                        )
+                        acknowledged.update(send_by(producer, message))
                     except BrokerError:
                         return
 
@@ -144,7 +142,7 @@ def test_an_end_that_is_asked_for_twice_over_is_still_in_order(tmp_path: Path) -
 
 def test_a_peer_that_has_fallen_silent_does_not_hold_up_the_end(tmp_path: Path) -> None:
     with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
-        send(client, outgoing("x", delay_ms=3_600_000))
+        send(serving, outgoing("x", delay_ms=3_600_000))
         stream = client.open_stage("never finished", SCHEDULE_SCHEMA)
 
         assert serving.stop(signal.SIGTERM) == 0
@@ -156,10 +154,10 @@ def test_a_peer_that_has_fallen_silent_does_not_hold_up_the_end(tmp_path: Path) 
 
 
 def test_messages_that_are_due_at_once_need_no_pipeline(tmp_path: Path) -> None:
-    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
-        send(client, outgoing("now", delay_ms=0))
+    with served(tmp_path / "data", "--no-spark") as serving:
+        send(serving, outgoing("now", delay_ms=0))
 
-        assert receive(client, 1)[0].body == "now"
+        assert receive(serving, 1)[0].body == "now"
 
 
 def test_a_transform_that_is_not_there_ends_it_with_words(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 def test_a_pipeline_elsewhere_delivers_and_stops_when_asked(tmp_path: Path) -> None:
-    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
-        due_ms = send(client, outgoing("x", delay_ms=2_000))
+    with served(tmp_path / "data", "--no-spark") as serving:
+        due_ms = send(serving, outgoing("x", delay_ms=2_000))
         command = [sys.executable, "-m", "dueline", "deliver", "--broker", serving.address]
         log_path = tmp_path / "deliver.log"
         with (
@@ -23,7 +23,7 @@ def test_a_pipeline_elsewhere_delivers_and_stops_when_asked(tmp_path: Path) -> N
             ) as pipeline,
         ):
             try:
-                (arrival,) = receive(client, 1, seconds_max=READY_S_MAX)
+                (arrival,) = receive(serving, 1, seconds_max=READY_S_MAX)
                 driver = serving.report().driver
             finally:
                 pipeline.send_signal(signal.SIGTERM)

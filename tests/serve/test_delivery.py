@@ -6,7 +6,6 @@ The tests of this module share one broker, so each reads only what it has sent i
 import os
 import random
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,26 +21,19 @@ from tests.serve.conftest import (
 )
 from tests.serve.reading import Arrival
 
-from dueline.flight.control import ControlClient
 from dueline.flight.protocol import Answers, Cancel
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
-@pytest.fixture
-def client(serving: Served) -> Iterator[ControlClient]:
-    with serving.client() as client:
-        yield client
-
-
-def send_some(client: ControlClient, topic: str, count: int) -> dict[str, int]:
+def send_some(serving: Served, topic: str, count: int) -> dict[str, int]:
     """Messages with delays up to four seconds; returns when each is due, by body."""
     choices = random.Random(topic)
     messages = [
         outgoing(f"{topic} {number}", topic=topic, delay_ms=choices.randint(1, 4_000))
         for number in range(count)
     ]
-    return send(client, *messages)
+    return send(serving, *messages)
 
 
 def check_promises(arrivals: list[Arrival], due_ms: dict[str, int]) -> None:
@@ -52,62 +44,60 @@ def check_promises(arrivals: list[Arrival], due_ms: dict[str, int]) -> None:
         assert arrival.came_ms >= arrival.message.store_ms >= due_ms[arrival.body]
 
 
-def test_delayed_messages_come_once_in_order_and_never_early(client: ControlClient) -> None:
-    due_ms = send_some(client, "plain", 200)
+def test_delayed_messages_come_once_in_order_and_never_early(serving: Served) -> None:
+    due_ms = send_some(serving, "plain", 200)
 
-    arrivals = receive(client, 200, topic="plain")
+    arrivals = receive(serving, 200, topic="plain")
 
     check_promises(arrivals, due_ms)
     times = [arrival.message.due_ms for arrival in arrivals]
     assert times == sorted(due_ms.values())
 
 
-def test_a_cancelled_message_never_comes(serving: Served, client: ControlClient) -> None:
+def test_a_cancelled_message_never_comes(serving: Served) -> None:
     send(
-        client,
+        serving,
         outgoing("stays 1", topic="kept", delay_ms=3_000),
         outgoing("goes", topic="kept", delay_ms=4_000, key="gone"),
         outgoing("stays 2", topic="kept", delay_ms=5_000),
     )
-    answers = client.call(Cancel(keys=("gone",)), Answers).answers
+    with serving.client() as client:
+        answers = client.call(Cancel(keys=("gone",)), Answers).answers
 
-    arrivals = receive(client, 2, topic="kept")
+    arrivals = receive(serving, 2, topic="kept")
 
     assert answers == ("cancelled",)
     assert [arrival.body for arrival in arrivals] == ["stays 1", "stays 2"]
     assert serving.report().cancelled == 1
 
 
-def test_a_killed_pipeline_is_started_again_and_goes_on(
-    serving: Served, client: ControlClient
-) -> None:
+def test_a_killed_pipeline_is_started_again_and_goes_on(serving: Served) -> None:
     pid = serving.wait_until_ready().driver.pid
     assert pid is not None
-    before_ms = send_some(client, "before", 100)
-    receive(client, 20, topic="before")
+    before_ms = send_some(serving, "before", 100)
+    receive(serving, 20, topic="before")
 
     os.kill(pid, signal.SIGKILL)
-    after_ms = send_some(client, "after", 50)
+    after_ms = send_some(serving, "after", 50)
 
     wait_until(lambda: serving.report().driver.start_count == 2, "another pipeline")
     wait_until(lambda: not session_members(pid), "the end of what it left behind")
-    check_promises(receive(client, 100, topic="before"), before_ms)
-    check_promises(receive(client, 50, topic="after", seconds_max=READY_S_MAX), after_ms)
+    check_promises(receive(serving, 100, topic="before"), before_ms)
+    check_promises(receive(serving, 50, topic="after", seconds_max=READY_S_MAX), after_ms)
     assert "Spark starting again (start 2)" in serving.output
 
 
 def test_a_killed_broker_leaves_no_orphans_and_the_next_one_delivers(tmp_path: Path) -> None:
     with served(tmp_path / "data") as serving:
         pid = wait_until(lambda: serving.report().driver.pid, "a pipeline")
-        with serving.client() as client:
-            due_ms = send_some(client, "broker", 50)
+        due_ms = send_some(serving, "broker", 50)
 
         serving.stop(signal.SIGKILL)
 
         wait_until(lambda: not session_members(pid), "the orphans' end", seconds_max=READY_S_MAX)
-    with served(tmp_path / "data") as serving, serving.client() as client:
-        due_ms |= send_some(client, "broker", 1)  # the same body again: it must come twice
-        arrivals = receive(client, 51, topic="broker", seconds_max=READY_S_MAX)
+    with served(tmp_path / "data") as serving:
+        due_ms |= send_some(serving, "broker", 1)  # the same body again: it must come twice
+        arrivals = receive(serving, 51, topic="broker", seconds_max=READY_S_MAX)
 
         assert serving.stop(signal.SIGTERM) == 0
 
@@ -127,13 +117,12 @@ def test_stopping_takes_the_pipeline_along(tmp_path: Path) -> None:
 def test_what_falls_due_after_a_clean_stop_needs_no_pipeline(tmp_path: Path) -> None:
     with served(tmp_path / "data") as serving:
         serving.wait_until_ready()
-        with serving.client() as client:
-            due_ms = send(client, outgoing("soon", delay_ms=25_000))
-            send(client, outgoing("not soon", delay_ms=3_600_000))
+        due_ms = send(serving, outgoing("soon", delay_ms=25_000))
+        send(serving, outgoing("not soon", delay_ms=3_600_000))
         assert serving.stop() == 0
 
-    with served(tmp_path / "data", "--no-spark") as serving, serving.client() as client:
+    with served(tmp_path / "data", "--no-spark") as serving:
         report = serving.report()
-        check_promises(receive(client, 1), due_ms)
+        check_promises(receive(serving, 1), due_ms)
 
     assert report.pending == 1, "what is due after the runway waits for the pipeline"

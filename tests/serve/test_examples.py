@@ -24,18 +24,18 @@ def test_a_reminder_for_an_order_that_was_paid_meanwhile_is_dropped(tmp_path: Pa
     words = ("--transform", "unpaid_orders:unpaid_only", "--ahead", "2s")
     environ = {"ORDERS_DB": str(database), "PYTHONPATH": str(EXAMPLES)}
 
-    with served(tmp_path / "data", *words, **environ) as serving, serving.client() as client:
-        send(client, outgoing("first", delay_ms=1, key="1"))
+    with served(tmp_path / "data", *words, **environ) as serving:
+        send(serving, outgoing("first", delay_ms=1, key="1"))
         serving.wait_until_ready()
-        receive(client, 1)
+        receive(serving, 1)
         send(
-            client,
+            serving,
             *[outgoing(f"order {key}", delay_ms=8_000, key=key) for key in ("1", "2", "3")],
             outgoing("no order", delay_ms=8_000),
         )
         orders(database, "pay", "1", "3")
 
-        bodies = [arrival.body for arrival in receive(client, 3)]
+        bodies = [arrival.body for arrival in receive(serving, 3)]
         wait_until(lambda: serving.report().pending == 0, "nothing to be left")
         report = serving.report()
 

@@ -29,8 +29,8 @@ def test_a_transform_that_fails_is_told_with_its_own_line(
     monkeypatch.chdir(tmp_path)  # where it is found
     words = ("--transform", "mytx:half", "--master", "local[1]")
 
-    with served(tmp_path / "data", *words) as serving, serving.client() as client:
-        due_ms = send(client, outgoing("x", delay_ms=1_000))
+    with served(tmp_path / "data", *words) as serving:
+        due_ms = send(serving, outgoing("x", delay_ms=1_000))
 
         def troubled() -> Reported | None:
             report = serving.report()

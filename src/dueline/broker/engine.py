@@ -21,8 +21,8 @@ from typing import Final, Protocol
 from dueline.broker.figures import Figures, Meter
 from dueline.broker.watches import Wake, Watch, Watches
 from dueline.errors import BrokerError, Unavailable
-from dueline.message import DUE_MS_MAX, Message, decode_properties, whole_number
-from dueline.store import Answer, PendingMessage, PutResult, ReadResult, ReadStatus, Record, Store
+from dueline.message import Message
+from dueline.store import Answer, PendingMessage, PutResult, ReadResult, ReadStatus, Store
 from dueline.store.reading import Accept
 
 __all__ = ["Done", "Engine", "PendingSummary", "Pulled", "Submit"]
@@ -137,23 +137,6 @@ class Engine:
             watch.cancel()
             wake()
         return watch
-
-    def queue_ids(self, topic: str) -> list[int]:
-        """The queues of a topic that hold messages."""
-        return sorted(self.store.queue_ids(topic))
-
-    def due_ms_of(self, record: Record) -> int | None:
-        """When a delivered message was due; None for one that was not delayed."""
-        if record.seq is None:
-            return None
-        properties = decode_properties(record.properties)
-        if "TIMER_OUT_MS" in properties:
-            return whole_number(properties["TIMER_OUT_MS"], 0, number_max=DUE_MS_MAX)
-        # A level's due time stands in the delay log alone, while that still has it.
-        for found in self.store.find_delayed(properties.get("UNIQ_KEY", "")):
-            if found.seq == record.seq:
-                return found.due_ms
-        return record.store_ms
 
     # Delayed messages
 

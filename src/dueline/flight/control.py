@@ -1,8 +1,7 @@
-"""Requests and answers of the commands: send, read, look up, count; see `docs/protocol/control.md`.
+"""Requests and answers of the commands: look up, count, report, back up.
 
-They are actions of the same Flight port as `dueline.flight.protocol`'s, in the same JSON, for
-people and scripts: a few messages at a time. Message bodies travel as base64. Programs that send or
-read a lot use a RocketMQ client or Spark.
+They are actions of the same Flight port as `dueline.flight.protocol`'s, in the same JSON; see
+`docs/protocol/control.md`. Messages are sent and read with a RocketMQ client or with Spark.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from dueline.flight.values import Value
 
 __all__ = [
     "CONTROL_ACTIONS",
-    "Acknowledge",
     "Complain",
     "Complained",
     "ControlClient",
@@ -29,115 +27,13 @@ __all__ = [
     "FoundMessage",
     "LatenessReport",
     "LookUp",
-    "Outgoing",
     "OverdueMessage",
     "PendingCounts",
-    "Positions",
-    "Pull",
-    "Pulled",
-    "PulledMessage",
     "Report",
     "Reported",
-    "Send",
-    "SendResult",
-    "Sent",
-    "StartPositions",
 ]
 
-SEND_COUNT_MAX: Final = 1_000
-PULL_COUNT_MAX: Final = 1_000
-PULL_WAIT_MS_MAX: Final = 20_000
-"""Well within a call's deadline."""
-
 _Answer = TypeVar("_Answer", bound=Value)
-
-
-# --- sending --------------------------------------------------------------------------------------
-
-
-class Outgoing(Value, frozen=True, kw_only=True):
-    """A message; its properties say when it is due (see `dueline.schedule`)."""
-
-    topic: str
-    body: str
-    queue_id: int
-    properties: dict[str, str]
-
-
-class Send(Value, frozen=True, kw_only=True):
-    """Accept these messages; each is answered on its own."""
-
-    messages: tuple[Outgoing, ...]
-
-
-class SendResult(Value, frozen=True, kw_only=True):
-    """Accepted if `error` is None. `due_ms` is None for a message that is visible at once."""
-
-    error: str | None = None
-    unique_id: str = ""
-    message_id: str = ""
-    queue_id: int = 0
-    store_ms: int = 0
-    due_ms: int | None = None
-
-
-class Sent(Value, frozen=True, kw_only=True):
-    results: tuple[SendResult, ...]
-
-
-# --- reading --------------------------------------------------------------------------------------
-
-
-class StartPositions(Value, frozen=True, kw_only=True):
-    """From where to read a topic: where its group left off, else `at`, "start" or "end"."""
-
-    topic: str
-    at: str
-    group: str | None = None
-
-
-class Positions(Value, frozen=True, kw_only=True):
-    """Offsets by queue id (a text, as JSON wants it); other queues are read from their start."""
-
-    offsets: dict[str, int]
-    now_ms: int
-
-
-class Pull(Value, frozen=True, kw_only=True):
-    """What a topic's queues have from these offsets on; waits for something if there is nothing."""
-
-    topic: str
-    offsets: dict[str, int]
-    count_max: int
-    wait_ms: int
-
-
-class PulledMessage(Value, frozen=True, kw_only=True):
-    """A message as consumers see it. `due_ms` is None if it was not delayed."""
-
-    queue_id: int
-    offset: int
-    body: str
-    properties: dict[str, str]
-    born_ms: int
-    store_ms: int
-    due_ms: int | None
-
-
-class Pulled(Value, frozen=True, kw_only=True):
-    """In the order in which they became visible; `now_ms` is the broker's time when it read."""
-
-    messages: tuple[PulledMessage, ...]
-    offsets: dict[str, int]
-    now_ms: int
-
-
-class Acknowledge(Value, frozen=True, kw_only=True):
-    """The group goes on from these offsets next time."""
-
-    group: str
-    topic: str
-    offsets: dict[str, int]
 
 
 # --- delayed messages -----------------------------------------------------------------------------
@@ -338,10 +234,6 @@ class BackupEnded(Value, frozen=True, kw_only=True):
 
 
 CONTROL_ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
-    "send": (Send, Sent),
-    "start_positions": (StartPositions, Positions),
-    "pull": (Pull, Pulled),
-    "acknowledge": (Acknowledge, Positions),
     "count_pending": (CountPending, PendingCounts),
     "look_up": (LookUp, Found),
     "complain": (Complain, Complained),

@@ -1,37 +1,29 @@
 """The broker's Flight port: the pipeline's service, and the commands' requests beside it.
 
 Bytes to values, values to the engine's verbs, answers back; see `docs/protocol/control.md`. Calls
-come from gRPC's threads. A `pull` that finds nothing keeps its thread until a queue has grown or
-its time is up.
+come from gRPC's threads.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from time import monotonic
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from pyarrow import flight
 
 from dueline import __version__
-from dueline.admission import check_properties, check_sender_target
-from dueline.broker.consumer_offsets import ConsumerOffsets, check_group
-from dueline.broker.engine import Engine, Results
+from dueline.broker.engine import Engine
 from dueline.broker.topics import Topics
-from dueline.errors import BrokerError, InvalidRequest, OutcomeUnknown
+from dueline.errors import InvalidRequest
 from dueline.flight import control, protocol
 from dueline.flight.values import Value
-from dueline.message import Message, check_topic, decode_properties
+from dueline.message import decode_properties
 from dueline.server.backups import Backups
 from dueline.server.flight import FlightService, body_of, flight_answer
-from dueline.store import PendingMessage, PutResult
-from dueline.store import record as records
+from dueline.store import PendingMessage
 from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING
 
 __all__ = ["BrokerService"]
@@ -41,8 +33,6 @@ ERROR_SIZE_MAX: Final = 500
 BUCKET_COUNT_MAX: Final = 100_000
 BUCKET_MS_MIN: Final = 60_000
 """A number for each millisecond would take more memory than the messages themselves."""
-_SEND_TIMEOUT_S: Final = 50.0
-"""Less than the caller waits, so that it learns what happened."""
 
 _STATE_NAMES: Final = {
     PENDING: "pending",
@@ -77,7 +67,6 @@ class BrokerService(FlightService):
     def __init__(  # noqa: PLR0913 - what it serves, mostly keyword-only
         self,
         engine: Engine,
-        offsets: ConsumerOffsets,
         *,
         shard: str,
         address: str,
@@ -88,14 +77,9 @@ class BrokerService(FlightService):
         super().__init__(engine.store, shard=shard, address=address, topics=topics)
         self._backups = backups
         self._engine = engine
-        self._offsets = offsets
         self._pipeline = pipeline
         self.is_left = False
         self._control: Final[dict[str, Callable[[Any], Value]]] = {
-            "send": self._send,
-            "start_positions": self._start_positions,
-            "pull": self._pull,
-            "acknowledge": self._acknowledge,
             "count_pending": self._count_pending,
             "look_up": self._look_up,
             "complain": self._complain,
@@ -155,151 +139,6 @@ class BrokerService(FlightService):
             return self.streamed(control.BACKUP_FILES_SCHEMA, self._backups.list_files(hold))
         pieces = self._backups.read_files(hold, numbers)
         return self.streamed(control.BACKUP_PIECES_SCHEMA, pieces)
-
-    # Sending
-
-    def _send(self, request: control.Send) -> control.Sent:
-        if len(request.messages) > control.SEND_COUNT_MAX:
-            raise InvalidRequest(
-                f"messages: expected at most {control.SEND_COUNT_MAX} at once, "
-                f"found {len(request.messages)}"
-            )
-        self._engine.check_accepting()
-        born_ms = self._engine.clock.now_ms()
-        found = [self._checked(each, born_ms) for each in request.messages]
-        messages = [each for each in found if isinstance(each, Message)]
-        results = iter(self._written(messages) if messages else ())
-        return control.Sent(
-            results=tuple(
-                _send_result(next(results) if isinstance(each, Message) else each) for each in found
-            )
-        )
-
-    def _checked(self, outgoing: control.Outgoing, born_ms: int) -> Message | BrokerError:
-        """The message to store, or why there is none; nothing is changed."""
-        message = _message(outgoing, born_ms)
-        try:
-            check_sender_target(message.topic)
-            check_properties(message.properties)
-            self._engine.store.check(message)
-            if self._topics is not None:
-                self._topics.check_rows({message.topic: message.queue_id})
-        except BrokerError as error:
-            self._engine.meter.counters.refused()
-            return error
-        return message
-
-    def _written(self, messages: list[Message]) -> Results:
-        if self._topics is not None:
-            self._topics.make({message.topic for message in messages})
-        answered: Future[Results] = Future()
-
-        def done(results: Results | BaseException) -> None:
-            if isinstance(results, BaseException):
-                answered.set_exception(results)
-            else:
-                answered.set_result(results)
-
-        self._engine.send(messages, done)
-        try:
-            results = answered.result(timeout=_SEND_TIMEOUT_S)
-        except TimeoutError as error:
-            raise OutcomeUnknown(
-                f"send: expected the disk's answer within {_SEND_TIMEOUT_S:g} s, found none; the "
-                "messages may be there later or not"
-            ) from error
-        for result in results:
-            if isinstance(result, OutcomeUnknown):
-                raise result
-        return results
-
-    # Reading
-
-    def _start_positions(self, request: control.StartPositions) -> control.Positions:
-        check_topic(request.topic)
-        if request.at not in ("start", "end"):
-            raise InvalidRequest(f"at: expected start or end, found {request.at!r}")
-        known: Mapping[int, int] = {}
-        if request.group is not None:
-            check_group(request.group)
-            known = self._offsets.get(request.group, request.topic)
-        offsets = {}
-        for queue_id in self._engine.queue_ids(request.topic):
-            start, end = self._engine.store.offset_range(request.topic, queue_id)
-            default = start if request.at == "start" else end
-            offsets[str(queue_id)] = known.get(queue_id, default)
-        return control.Positions(offsets=offsets, now_ms=self._engine.clock.now_ms())
-
-    def _pull(self, request: control.Pull) -> control.Pulled:
-        check_topic(request.topic)
-        if not 1 <= request.count_max <= control.PULL_COUNT_MAX:
-            raise InvalidRequest(
-                f"count_max: expected 1 to {control.PULL_COUNT_MAX}, found {request.count_max}"
-            )
-        if not 0 <= request.wait_ms <= control.PULL_WAIT_MS_MAX:
-            raise InvalidRequest(
-                f"wait_ms: expected 0 to {control.PULL_WAIT_MS_MAX}, found {request.wait_ms}"
-            )
-        offsets = _queue_offsets(request.offsets)
-        end_s = monotonic() + request.wait_ms / 1000
-        grown = threading.Event()
-        while True:
-            grown.clear()
-            watch = self._engine.watch(request.topic, None, grown.set)
-            try:
-                messages = self._read(request.topic, offsets, request.count_max)
-                left_s = end_s - monotonic()
-                if messages or left_s <= 0 or not grown.wait(left_s):
-                    break
-                if not self._engine.is_accepting:
-                    break
-            finally:
-                watch.cancel()
-        return control.Pulled(
-            messages=tuple(messages),
-            offsets={str(queue_id): offset for queue_id, offset in offsets.items()},
-            now_ms=self._engine.clock.now_ms(),
-        )
-
-    def _read(
-        self, topic: str, offsets: dict[int, int], count_max: int
-    ) -> list[control.PulledMessage]:
-        """What the queues have; moves `offsets` on. A queue that is new starts at its start."""
-        found: list[control.PulledMessage] = []
-        for queue_id in self._engine.queue_ids(topic):
-            if len(found) >= count_max:
-                break
-            start, _ = self._engine.store.offset_range(topic, queue_id)
-            offset = max(offsets.get(queue_id, start), start)
-            result = self._engine.pull(
-                topic, queue_id, offset, count_max=count_max - len(found)
-            ).result
-            damaged = set(result.damaged)
-            places = (at for at in range(offset, result.next_offset) if at not in damaged)
-            for at, view in zip(places, result.records, strict=False):
-                found.append(self._pulled(queue_id, at, records.decode(view)))
-            offsets[queue_id] = result.next_offset
-        found.sort(key=lambda message: message.store_ms)
-        return found
-
-    def _pulled(self, queue_id: int, offset: int, record: records.Record) -> control.PulledMessage:
-        return control.PulledMessage(
-            queue_id=queue_id,
-            offset=offset,
-            body=base64.b64encode(record.body).decode(),
-            properties=decode_properties(record.properties),
-            born_ms=record.born_ms,
-            store_ms=record.store_ms,
-            due_ms=self._engine.due_ms_of(record),
-        )
-
-    def _acknowledge(self, request: control.Acknowledge) -> control.Positions:
-        self._offsets.set(request.group, request.topic, _queue_offsets(request.offsets))
-        known = self._offsets.get(request.group, request.topic)
-        return control.Positions(
-            offsets={str(queue_id): at for queue_id, at in known.items()},
-            now_ms=self._engine.clock.now_ms(),
-        )
 
     # Delayed messages
 
@@ -378,41 +217,6 @@ def _overdue(message: PendingMessage | None) -> control.OverdueMessage | None:
         keys=decode_properties(message.record.properties).get("KEYS", ""),
         due_ms=message.due_ms,
     )
-
-
-def _message(outgoing: control.Outgoing, born_ms: int) -> Message:
-    try:
-        body = base64.b64decode(outgoing.body, validate=True)
-    except binascii.Error as error:
-        raise InvalidRequest(f"body: expected base64, found {outgoing.body[:80]!r}") from error
-    return Message(
-        topic=outgoing.topic,
-        body=body,
-        queue_id=outgoing.queue_id,
-        properties=outgoing.properties,
-        born_ms=born_ms,
-    )
-
-
-def _send_result(result: PutResult | BrokerError) -> control.SendResult:
-    if not isinstance(result, PutResult):
-        return control.SendResult(error=result.message)
-    return control.SendResult(
-        unique_id=result.unique_id,
-        message_id=result.message_id,
-        queue_id=result.queue_id,
-        store_ms=result.store_ms,
-        due_ms=result.due_ms,
-    )
-
-
-def _queue_offsets(offsets: Mapping[str, int]) -> dict[int, int]:
-    try:
-        return {int(queue_id): offset for queue_id, offset in offsets.items()}
-    except ValueError as error:
-        raise InvalidRequest(
-            f"offsets: expected queue ids as names, found {sorted(offsets)!r:.200}"
-        ) from error
 
 
 def _moved(found: Sequence[PendingMessage]) -> set[int]:

@@ -182,7 +182,6 @@ class BrokerProcess:
         try:
             self.service = BrokerService(
                 self.engine,
-                self._offsets,
                 shard=config.name,
                 address=config.listen.flight,
                 pipeline=_Late(self),

@@ -116,27 +116,6 @@ def test_a_stopping_broker_refuses_and_lets_readers_go(broker: Broker) -> None:
     assert woken == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("properties", "due_ms"),
-    [
-        ({"TIMER_DELAY_MS": "1234"}, 1_001_234),
-        ({"DELAY": "2"}, 1_005_000),
-        ({"TIMER_DELIVER_MS": "1007000"}, 1_007_000),
-        ({}, None),
-    ],
-)
-def test_a_delivered_message_says_when_it_was_due(
-    broker: Broker, properties: dict[str, str], due_ms: int | None
-) -> None:
-    broker.send("a", **properties)
-    broker.carry()
-    broker.now_ms += 20_000
-    broker.store.open_gate()
-    (view,) = broker.engine.pull("t", 0, 0).result.records
-
-    assert broker.engine.due_ms_of(records.decode(view)) == due_ms
-
-
 def test_changes_of_mind_have_definite_answers(broker: Broker) -> None:
     broker.send("a", TIMER_DELAY_MS="5000", KEYS="a")
     broker.send("b", TIMER_DELAY_MS="5000", KEYS="b")

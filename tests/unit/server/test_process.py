@@ -8,17 +8,19 @@ from typing import Any
 import pytest
 from tests.unit.server.local import (
     carry,
+    connect,
     outgoing,
-    pull_bodies,
     running,
     send,
+    send_by,
     small_config,
+    visible_bodies,
     wait_until,
 )
 
 from dueline.clock import Clock
-from dueline.errors import StoreClosed, StoreFailed, Unavailable
-from dueline.flight.control import Acknowledge, ControlClient, Positions, StartPositions
+from dueline.errors import StoreFailed, Unavailable
+from dueline.flight.control import ControlClient
 from dueline.server.process import BrokerProcess
 from dueline.store import Files, StoreOptions
 from dueline.store.files import File
@@ -26,18 +28,17 @@ from dueline.store.files import File
 
 def test_everything_is_there_again_after_a_restart(tmp_path: Path) -> None:
     config = small_config(tmp_path)
-    with running(config) as broker, ControlClient(broker.address) as client:
-        send(client, outgoing("now"))
-        send(client, outgoing("carried over", TIMER_DELAY_MS="200"))
+    with running(config) as broker:
+        send(broker, outgoing("now"))
+        send(broker, outgoing("carried over", TIMER_DELAY_MS="200"))
         carry(broker.store)
-        send(client, outgoing("pending", TIMER_DELAY_MS="3600000"))
-        client.ask(Acknowledge(group="g", topic="orders", offsets={"0": 1}), Positions)
+        send(broker, outgoing("pending", TIMER_DELAY_MS="3600000"))
+        broker.broker.offsets.set("g", "orders", {0: 1})
 
-    with running(config) as broker, ControlClient(broker.address) as client:
-        wait_until(lambda: pull_bodies(client) == ["now", "carried over"], "the carried one")
+    with running(config) as broker:
+        wait_until(lambda: visible_bodies(broker) == ["now", "carried over"], "the carried one")
         assert broker.store.pending_count() == 1
-        request = StartPositions(topic="orders", at="start", group="g")
-        assert client.ask(request, Positions).offsets == {"0": 1}
+        assert broker.broker.offsets.get("g", "orders") == {0: 1}
 
 
 def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
@@ -60,11 +61,13 @@ def test_a_message_acknowledged_while_the_broker_stops_is_kept(tmp_path: Path) -
     broker.start()
 
     def produce() -> None:
-        with ControlClient(broker.address) as client:
+        with connect(broker) as peer:
             for number in range(100_000):
                 try:
-                    send(client, outgoing(f"{number}"))
-                except Unavailable:
+                    (refusal,) = send_by(peer, outgoing(f"{number}"))
+                except ConnectionError:
+                    return
+                if refusal is not None:
                     return
                 acknowledged.append(f"{number}")
 
@@ -74,8 +77,17 @@ def test_a_message_acknowledged_while_the_broker_stops_is_kept(tmp_path: Path) -
     broker.stop()
     producer.join()
 
-    with running(config) as broker, ControlClient(broker.address) as client:
-        assert pull_bodies(client)[: len(acknowledged)] == acknowledged[:1000]
+    with running(config) as broker:
+        assert visible_bodies(broker)[: len(acknowledged)] == acknowledged
+
+
+def test_a_stopping_broker_says_so(tmp_path: Path) -> None:
+    with running(small_config(tmp_path)) as broker:
+        broker.refuse()
+
+        (refusal,) = send(broker, outgoing("x"))
+
+    assert "stopping" in str(refusal)
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
@@ -137,20 +149,20 @@ def test_a_failed_write_is_reported_and_the_next_start_has_what_was_acknowledged
     failures: list[BaseException] = []
     broker = BrokerProcess(config, clock=Clock(), files=files, on_failure=failures.append)
     broker.start()
-    with ControlClient(broker.address) as client:
-        send(client, outgoing("kept"))
+    with connect(broker) as peer:
+        assert send_by(peer, outgoing("kept")) == [None]
         files.is_broken = True
-        with pytest.raises(StoreFailed, match="closed by a failed write"):
-            send(client, outgoing("lost"))
-        with pytest.raises(StoreClosed):
-            send(client, outgoing("refused"))
+        (lost,) = send_by(peer, outgoing("lost"))
+        (refused,) = send_by(peer, outgoing("refused"))
     files.is_broken = False
     broker.stop()
 
+    assert "closed by a failed write" in str(lost)
+    assert refused is not None
     assert [type(failure) for failure in failures] == [StoreFailed]
-    with running(config) as broker, ControlClient(broker.address) as client:
-        assert pull_bodies(client)[0] == "kept"
-        assert "refused" not in pull_bodies(client)
+    with running(config) as broker:
+        assert visible_bodies(broker)[0] == "kept"
+        assert "refused" not in visible_bodies(broker)
 
 
 def test_the_stores_options_are_the_configured_ones(tmp_path: Path) -> None:
