@@ -111,6 +111,7 @@ class Message:
             raise LimitExceeded(
                 f"body: expected at most {body_size_max} bytes, found {len(self.body)}; "
                 "send less or raise body_size_max",
+                field="body",
                 limit=body_size_max,
                 found=len(self.body),
             )

@@ -105,6 +105,7 @@ def too_far(delay_ms: int, delay_max_ms: int, *, where: str = "", **place: int) 
     return LimitExceeded(
         f"{where}delay: expected at most {most}, found {found if found != most else 'more'}; "
         "choose an earlier time or raise the broker's setting store.delay_max",
+        field="delay",
         limit=delay_max_ms,
         found=delay_ms,
         **place,

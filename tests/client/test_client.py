@@ -188,7 +188,7 @@ def test_a_delay_may_be_said_in_any_way_that_has_one_meaning(
 
     assert sent.due_ms is not None
     assert before_ms + 3_600_000 <= sent.due_ms <= after_ms + 3_600_000
-    (found,) = broker.engine.find("order-17")
+    (found,) = broker.broker.delayed.find("order-17")
     assert found.unique_id == sent.id
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from tests.crash.observing import FAR_MS, parse
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.engine import Done, Engine
 from dueline.broker.inflight import Holding, InFlight
 from dueline.broker.names import UNDECIDED_TOPIC
 from dueline.broker.transactions import TransactionOptions, Transactions
+from dueline.broker.writing import Done
 from dueline.message import Message
 from dueline.store import Files, Store, StoreOptions
 from dueline.testing import ManualClock
@@ -58,8 +58,7 @@ class Ledger:
     def open(self) -> None:
         self.store = Store.open(self._folder / "store", SMALL, clock=self.clock, files=self._files)
         self.offsets = ConsumerOffsets(self._folder / "offsets.json", self._files)
-        self.engine = Engine(self.store, submit=self._submit)
-        self.transactions = Transactions(self.engine, self.offsets, ASKING)
+        self.transactions = Transactions(self.store, self.offsets, self._submit, ASKING)
         self.inflight = InFlight(
             self._folder / "receipts.log",
             files=self._files,

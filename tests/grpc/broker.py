@@ -51,11 +51,12 @@ class TestBroker:
             size_bytes_max=1 << 28,
             on_failure=self.failures.append,
         )
-        self.engine = Engine(self.store, submit=self.writer.submit)
+        self.engine = Engine(self.store)
         offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
         self.broker = Broker(
             self.engine,
             offsets,
+            submit=self.writer.submit,
             options=BrokerOptions(transactions=transactions or TransactionOptions()),
             receipts_path=folder / "receipts" / "receipts.log",
         )

@@ -63,12 +63,13 @@ class RunningBroker:
             size_bytes_max=256 << 20,
             on_failure=self.failures.append,
         )
-        self.engine = Engine(self.store, submit=self._writer.submit)
+        self.engine = Engine(self.store)
         self._ticker = GateTicker(self.store, self.clock, on_failure=self.failures.append)
         self.store.observe(self._ticker)
         self.broker = Broker(
             self.engine,
             self.offsets,
+            submit=self._writer.submit,
             options=rules,
             receipts_path=folder / "receipts" / "receipts.log",
         )

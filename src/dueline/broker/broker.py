@@ -7,17 +7,21 @@
     locks             who consumes which queue in order           memory: renewals
     transactions      half messages that wait for a decision      read from the store
     inflight          received and not acknowledged yet           receipts.log
+    delayed           messages that were accepted and are not due the store
+    acceptance        whether anything new is taken               memory
 
 Both protocols share one `Broker`, so a message that is sent with one is received with the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.delayed import Delayed
 from dueline.broker.engine import Engine
 from dueline.broker.group_configs import GroupTable
 from dueline.broker.groups import Groups
@@ -26,6 +30,8 @@ from dueline.broker.locks import QueueLocks
 from dueline.broker.names import retry_topic
 from dueline.broker.topics import TopicOptions, Topics
 from dueline.broker.transactions import TransactionOptions, Transactions
+from dueline.broker.writing import Done, Put
+from dueline.message import Message
 from dueline.store import Files
 
 __all__ = ["Broker", "BrokerOptions"]
@@ -45,11 +51,12 @@ class BrokerOptions:
 class Broker:
     """The state that all protocols share."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it stands on, mostly keyword-only
         self,
         engine: Engine,
         offsets: ConsumerOffsets,
         *,
+        submit: Put,
         files: Files | None = None,
         options: BrokerOptions | None = None,
         receipts_path: Path | None = None,
@@ -64,7 +71,10 @@ class Broker:
         """
         self.options: Final = options or BrokerOptions()
         self.engine: Final = engine
+        self.store: Final = engine.store
         self.clock: Final = engine.clock
+        self.acceptance: Final = engine.acceptance
+        self._submit = submit
         self.offsets: Final = offsets
         files = files or Files()
         folder = engine.store.path / "config"
@@ -83,7 +93,12 @@ class Broker:
         )
         self.groups: Final = Groups()
         self.locks: Final = QueueLocks(self.clock)
-        self.transactions: Final = Transactions(engine, offsets, self.options.transactions)
+        self.transactions: Final = Transactions(
+            self.store, offsets, self.put, self.options.transactions
+        )
+        self.delayed: Final = Delayed(
+            self.store, self.acceptance, self.topics, broker_name=self.options.broker_name
+        )
         self.inflight: Final = InFlight(
             receipts_path or folder / "receipts.log",
             files=files,
@@ -92,6 +107,16 @@ class Broker:
             offsets=offsets,
             is_synced=engine.store.options.flush == "sync",
         )
+
+    def put(self, messages: Sequence[Message], done: Done) -> None:
+        """Hand messages to the writer as they are; `done` is called from its thread.
+
+        Raises:
+            Unavailable: the broker is stopping; `done` is not called.
+            LimitExceeded: too much waits for the disk; `done` is not called.
+        """
+        self.acceptance.check()
+        self._submit(messages, done)
 
     def ensure_group(self, name: str) -> None:
         """A consumer group is here: it has a configuration, and a topic for its retries.

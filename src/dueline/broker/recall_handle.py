@@ -62,7 +62,8 @@ class RecallHandle:
         except (ValueError, binascii.Error):
             pass
         raise InvalidRequest(
-            "recall handle: expected one that a send was answered with, found another text"
+            "recall handle: expected one that a send was answered with, found another text",
+            what="recall handle",
         )
 
     def check(self, *, topic: str, broker_name: str) -> None:
@@ -73,5 +74,6 @@ class RecallHandle:
         ):
             if wanted != found:
                 raise InvalidRequest(
-                    f"recall: expected {what} {wanted[:200]!r}, found {found[:200]!r}"
+                    f"recall: expected {what} {wanted[:200]!r}, found {found[:200]!r}",
+                    what="recall handle",
                 )

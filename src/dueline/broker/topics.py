@@ -334,18 +334,21 @@ class Topics:
             return self._table[name]
 
 
-def check_writable(config: TopicConfig) -> None:
+def check_writable(config: TopicConfig, *, is_any_queue: bool = False) -> None:
     """Refuse topics that the operator has closed.
+
+    Args:
+        is_any_queue: the broker is to choose a queue, so there must be one to choose.
 
     Raises:
         InvalidRequest: it is one.
     """
-    if not config.perm & Permission.WRITE:
+    if not config.perm & Permission.WRITE or (is_any_queue and not config.write_queue_nums):
         raise InvalidRequest(
             f"topic {config.topic_name}: expected one that may be written to, found one that may "
             "not",
             field="topic",
-            what="closed topic",
+            what="permission",
         )
 
 

@@ -35,9 +35,9 @@ from typing import Final
 
 from dueline.broker.agenda import Agenda
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.engine import Engine, Results
 from dueline.broker.names import OUTCOME_TOPIC, TRANSACTION_GROUP, UNDECIDED_TOPIC
 from dueline.broker.offset_bits import Offsets
+from dueline.broker.writing import Put, Results, first_error
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.message import (
     HALF_TOPIC,
@@ -48,7 +48,7 @@ from dueline.message import (
     message_id,
     real_queue_id,
 )
-from dueline.store import ReadStatus, Record
+from dueline.store import ReadStatus, Record, Store
 from dueline.store import record as records
 from dueline.store.pending import half_to_message
 
@@ -98,12 +98,13 @@ class Transactions:
 
     def __init__(
         self,
-        engine: Engine,
+        store: Store,
         offsets: ConsumerOffsets,
+        put: Put,
         options: TransactionOptions | None = None,
     ) -> None:
-        self._engine = engine
-        self._store = engine.store
+        self._store = store
+        self._put = put
         self._offsets = offsets
         self._options = options or TransactionOptions()
         # In order of offset, which is the order of reading; the first one is needed often.
@@ -267,23 +268,23 @@ class Transactions:
         """Write what the half message becomes, None for nothing, and then that it was decided."""
 
         def written(results: Results | BaseException) -> None:
-            failure = _failure(results)
+            failure = first_error(results)
             half.is_ending = failure is None
             done(failure)
             if failure is None and message is not None:
                 self._conclude(half)
 
-        self._engine.send([message or _outcome(half.queue_offset)], written)
+        self._put([message or _outcome(half.queue_offset)], written)
 
     def _conclude(self, half: Half) -> None:
         """Write the outcome of what is on disk; if that fails, `due` or a restart does it again."""
 
         def written(results: Results | BaseException) -> None:
-            if _failure(results) is not None:
+            if first_error(results) is not None:
                 self._unconcluded[half.queue_offset] = half
 
         try:
-            self._engine.send([_outcome(half.queue_offset)], written)
+            self._put([_outcome(half.queue_offset)], written)
         except BrokerError:
             self._unconcluded[half.queue_offset] = half
 
@@ -408,13 +409,6 @@ def _outcome(queue_offset: int) -> Message:
 def _name(text: str) -> str:
     """Shared by all messages that have it; what is longer than a name may be is none."""
     return sys.intern(text) if len(text) <= _NAME_SIZE_MAX else ""
-
-
-def _failure(results: Results | BaseException) -> BaseException | None:
-    """The first error among the answers, if there is one."""
-    if isinstance(results, BaseException):
-        return results
-    return next((each for each in results if isinstance(each, BaseException)), None)
 
 
 def _numbers(body: bytes) -> list[int]:

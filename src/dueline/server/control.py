@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 from pyarrow import flight
 
 from dueline import __version__
+from dueline.broker import Broker
 from dueline.broker.engine import Engine
-from dueline.broker.topics import Topics
 from dueline.errors import InvalidRequest
 from dueline.flight import control, protocol
 from dueline.flight.values import Value
@@ -71,10 +71,11 @@ class BrokerService(FlightService):
         shard: str,
         address: str,
         pipeline: Pipeline,
-        topics: Topics,
+        broker: Broker,
         backups: Backups,
     ) -> None:
-        super().__init__(engine.store, shard=shard, address=address, topics=topics)
+        super().__init__(engine.store, shard=shard, address=address, delayed=broker.delayed)
+        self._broker = broker
         self._backups = backups
         self._engine = engine
         self._pipeline = pipeline
@@ -147,7 +148,7 @@ class BrokerService(FlightService):
             raise InvalidRequest(
                 f"bucket: expected at least {BUCKET_MS_MIN} ms, found {request.bucket_ms}"
             )
-        summary = self._engine.pending(bucket_ms=request.bucket_ms, topic=request.topic)
+        summary = self._broker.delayed.pending(bucket_ms=request.bucket_ms, topic=request.topic)
         buckets = sorted(summary.by_bucket_ms.items())
         return control.PendingCounts(
             count=summary.count,
@@ -158,7 +159,7 @@ class BrokerService(FlightService):
         )
 
     def _look_up(self, request: control.LookUp) -> control.Found:
-        found = self._engine.find(request.key)
+        found = self._broker.delayed.find(request.key)
         moved = _moved(found)
         return control.Found(messages=tuple(_found(each, moved) for each in found))
 

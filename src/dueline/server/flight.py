@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
 
-from dueline.broker.topics import Topics
+from dueline.broker.delayed import Delayed
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, OutcomeUnknown
 from dueline.flight import protocol
 from dueline.flight.access import access_to
@@ -28,7 +28,7 @@ from dueline.server.crowd import Crowd, Guarded
 from dueline.server.staging import Staging
 from dueline.server.tables import Tables, parts
 from dueline.server.windows import Windows
-from dueline.store import Changed, Name, Store
+from dueline.store import Changed, Store
 from dueline.store.core import DELAY_LOG
 from dueline.store.schema import (
     DELIVERY_SCHEMA,
@@ -67,13 +67,13 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         shard: str,
         address: str = "127.0.0.1:0",
         staging: Staging | None = None,
-        topics: Topics | None = None,
+        delayed: Delayed | None = None,
     ) -> None:
-        """Serve a store; without `topics`, rows may go to any topic and make none."""
+        """Serve a store; without `delayed`, rows may go to any topic and make none."""
         super().__init__(f"grpc+tcp://{address}")
         self._store = store
         self._shard = shard
-        self._topics = topics
+        self._delayed = Delayed(store) if delayed is None else delayed
         self._staging = Staging(store.clock) if staging is None else staging
         self._windows = Windows(store, self._staging)
         self._tables = Tables(store)
@@ -150,21 +150,14 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
     def _put_rows(self, request: protocol.PutRows) -> protocol.RowsPut:
         batches = self._staging.take(request.tokens, SCHEDULE_SCHEMA)
         table = pa.Table.from_batches(batches, schema=SCHEDULE_SCHEMA)
-        result = self._store.put_many(table, admit=self._admit)
+        result = self._delayed.put_rows(table)
         return protocol.RowsPut(first_seq=result.first_seq, row_count=result.count)
 
-    def _admit(self, last_queue_ids: Mapping[str, int]) -> None:
-        """Let rows in whose topics may be written to; those that are new are made."""
-        if self._topics is not None:
-            self._topics.check_rows(last_queue_ids)
-            self._topics.make(last_queue_ids)
-
     def _cancel(self, request: protocol.Cancel) -> protocol.Answers:
-        return _answers(self._store.cancel_named([Name(key) for key in request.keys]))
+        return _answers(self._delayed.cancel(request.keys))
 
     def _reschedule(self, request: protocol.Reschedule) -> protocol.Answers:
-        moves = [(Name(move.key), move.due_ms) for move in request.moves]
-        return _answers(self._store.reschedule_named(moves))
+        return _answers(self._delayed.reschedule([(m.key, m.due_ms) for m in request.moves]))
 
     def _stats(self, request: protocol.Stats) -> protocol.Figures:
         figures = self._store.stats()

@@ -152,12 +152,13 @@ class BrokerProcess:
             size_bytes_max=config.send.queue_size_bytes_max,
             on_failure=self._fail,
         )
-        self.engine = Engine(self.store, submit=self._writer.submit)
+        self.engine = Engine(self.store)
         self._ticker = GateTicker(self.store, self.clock, on_failure=self._fail)
         self.store.observe(self._ticker)
         self.broker = Broker(
             self.engine,
             self._offsets,
+            submit=self._writer.submit,
             files=self._files,
             options=messaging_options(config),
             receipts_path=config.folder / RECEIPTS_FILE,
@@ -185,7 +186,7 @@ class BrokerProcess:
                 shard=config.name,
                 address=config.listen.flight,
                 pipeline=_Late(self),
-                topics=self.broker.topics,
+                broker=self.broker,
                 backups=Backups(
                     self.store, files=self._files, save=self._save_tables, shard=config.name
                 ),

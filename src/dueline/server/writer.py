@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dueline.broker.engine import Done, Results
+from dueline.broker.writing import Done, Results
 from dueline.errors import LimitExceeded, StoreClosed, Unavailable
 from dueline.message import Message
 from dueline.server.threads import OnFailure, start_thread

@@ -1,13 +1,12 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dueline.broker.engine import Done, Engine, Results
+from dueline.broker.engine import Engine
 from dueline.clock import Clock
-from dueline.errors import Unavailable
 from dueline.message import Message
-from dueline.store import Answer, ReadStatus, Store, StoreOptions
+from dueline.store import ReadStatus, Store, StoreOptions
 from dueline.store import record as records
 from dueline.store.restore import deliveries
 
@@ -20,18 +19,11 @@ class Broker:
     def __init__(self, path: Path) -> None:
         self.now_ms = 1_000_000
         self.store = Store.open(path, OPTIONS, clock=Clock(lambda: self.now_ms))
-        self.engine = Engine(self.store, submit=self._submit)
+        self.engine = Engine(self.store)
 
-    def _submit(self, messages: Sequence[Message], done: Done) -> None:
-        done(self.store.put_all(messages))
-
-    def send(self, *bodies: str, **properties: str) -> Results:
-        answers: list[Results | BaseException] = []
+    def send(self, *bodies: str, **properties: str) -> None:
         messages = [Message(topic="t", body=b.encode(), properties=properties) for b in bodies]
-        self.engine.send(messages, answers.append)
-        (results,) = answers
-        assert not isinstance(results, BaseException)
-        return results
+        self.store.put_all(messages)
 
     def carry(self) -> None:
         corner = self.store.next_corner(until_ms=self.now_ms + 10_000, row_count_max=100)
@@ -104,46 +96,10 @@ def test_a_stopping_broker_refuses_and_lets_readers_go(broker: Broker) -> None:
     broker.engine.refuse()
 
     assert woken == [1]
-    for refused in (
-        lambda: broker.send("a"),
-        lambda: broker.engine.cancel(["k"]),
-        lambda: broker.engine.reschedule([("k", 1)]),
-    ):
-        with pytest.raises(Unavailable, match="stopping"):
-            refused()
+    assert not broker.engine.is_accepting
     assert broker.engine.pull("t", 0, 0, wake=lambda: None).watch is None
     broker.engine.watch("t", 0, lambda: woken.append(2))
     assert woken == [1, 2]
-
-
-def test_changes_of_mind_have_definite_answers(broker: Broker) -> None:
-    broker.send("a", TIMER_DELAY_MS="5000", KEYS="a")
-    broker.send("b", TIMER_DELAY_MS="5000", KEYS="b")
-    broker.send("c", KEYS="c")
-
-    assert broker.engine.cancel(["a", "c", "nobody"]) == [
-        Answer.CANCELLED,
-        Answer.DELIVERED,
-        Answer.UNKNOWN,
-    ]
-    assert broker.engine.reschedule([("b", 1_009_000), ("a", 1_009_000)]) == [
-        Answer.RESCHEDULED,
-        Answer.CANCELLED,
-    ]
-    assert [found.due_ms for found in broker.engine.find("b")][:1] == [1_009_000]
-
-
-def test_what_waits_is_summed_up(broker: Broker) -> None:
-    for delay in ("1000", "1500", "61000"):
-        broker.send("x", TIMER_DELAY_MS=delay)
-
-    summary = broker.engine.pending(bucket_ms=60_000)
-
-    assert summary.count == 3
-    assert summary.next_due_ms == 1_001_000
-    assert summary.by_topic == {"t": 3}
-    assert summary.by_bucket_ms == {960_000: 2, 1_020_000 // 60_000 * 60_000: 1}
-    assert broker.engine.pending(bucket_ms=60_000, topic="other").count == 0
 
 
 def test_the_next_due_may_be_at_the_gate_already(broker: Broker) -> None:

@@ -16,9 +16,9 @@ from tests.small_disk import SmallDisk, mounted
 
 from dueline.broker import transactions
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.engine import Done, Engine
 from dueline.broker.names import OUTCOME_TOPIC, UNDECIDED_TOPIC
 from dueline.broker.transactions import TransactionOptions, Transactions
+from dueline.broker.writing import Done
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.message import Message, decode_properties
 from dueline.store import Files, PutResult, Record, Store, StoreOptions, restore
@@ -49,8 +49,7 @@ class Broker:
         self.is_full = False
         self.fails_from: int | None = None  # so many writes succeed
         self.writes: list[Sequence[Message]] = []
-        self.engine = Engine(self.store, submit=self._submit)
-        self.transactions = Transactions(self.engine, self.offsets, OPTIONS)
+        self.transactions = Transactions(self.store, self.offsets, self._submit, OPTIONS)
 
     def reopen(self, *, save: bool) -> None:
         if save:
@@ -434,7 +433,7 @@ def pickled_size(owner: Transactions) -> int:
     own = {
         name: value
         for name, value in vars(owner).items()
-        if name not in ("_engine", "_store", "_offsets", "_lock")
+        if name not in ("_put", "_store", "_offsets", "_lock")
     }
     return len(pickle.dumps(own))
 

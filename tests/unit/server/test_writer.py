@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 from tests.unit.server.local import wait_until
 
-from dueline.broker.engine import Results
+from dueline.broker.writing import Results
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, StoreClosed, Unavailable
 from dueline.message import Message
 from dueline.server.writer import Writer

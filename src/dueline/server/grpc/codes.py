@@ -86,12 +86,20 @@ class Refused(InvalidRequest):
 _NOT_FOUND: Final = {
     "topic": Code.TOPIC_NOT_FOUND,
     "group": Code.CONSUMER_GROUP_NOT_FOUND,
+    "delayed message": Code.MESSAGE_NOT_FOUND,
+}
+_SUBJECTS: Final = {
+    "filter": Code.ILLEGAL_FILTER_EXPRESSION,
+    "permission": Code.FORBIDDEN,
+    "delivered message": Code.PRECONDITION_FAILED,
 }
 _FIELDS: Final = {
     "topic": Code.ILLEGAL_TOPIC,
     "group": Code.ILLEGAL_CONSUMER_GROUP,
     "properties": Code.MESSAGE_PROPERTIES_TOO_LARGE,
     "TIMER_DELIVER_MS": Code.ILLEGAL_DELIVERY_TIME,
+    "delay": Code.ILLEGAL_DELIVERY_TIME,
+    "body": Code.MESSAGE_BODY_TOO_LARGE,
 }
 _TABLE: Final[tuple[tuple[type[BaseException], Code], ...]] = (
     (InvalidReceipt, Code.INVALID_RECEIPT_HANDLE),
@@ -112,9 +120,9 @@ def code_of(error: BaseException) -> Code:
     details = getattr(error, "details", {})
     if isinstance(error, NotFound) and details.get("what") in _NOT_FOUND:
         return _NOT_FOUND[details["what"]]
-    if isinstance(error, InvalidRequest):
-        if details.get("what") == "filter":
-            return Code.ILLEGAL_FILTER_EXPRESSION
+    if isinstance(error, InvalidRequest | LimitExceeded):
+        if details.get("what") in _SUBJECTS:
+            return _SUBJECTS[details["what"]]
         if details.get("field") in _FIELDS:
             return _FIELDS[details["field"]]
     for kind, code in _TABLE:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dueline.admission import RESERVED_PROPERTIES, check_sender_target
+from dueline.admission import RESERVED_PROPERTIES
 from dueline.broker.filters import SQL92, TAG, Filter, filter_of
 from dueline.broker.inflight import Held
 from dueline.broker.names import DEAD_PREFIX, RETRY_PREFIX
@@ -61,6 +62,8 @@ class Sender:
     born_host: bytes
     body_size_max: int
     now_ms: int
+    queue_of: Callable[[Mapping[str, str]], int] = lambda properties: 0
+    """The queue for a message with these properties."""
 
 
 def name_of(resource: Any) -> str:
@@ -86,13 +89,12 @@ def shown_name(name: str, namespace: str) -> str:
 
 
 def from_proto(message: Any, topic: str, *, sender: Sender) -> Message:
-    """The message to store; its queue is not chosen yet.
+    """The message to store.
 
     Raises:
         InvalidRequest: says which rule it breaks.
     """
     system = message.system_properties
-    check_sender_target(topic)
     _check_id(system.message_id)
     body = stored_body(bytes(message.body), system.body_encoding, sender.body_size_max)
     properties = _user_properties(message)
@@ -118,6 +120,7 @@ def from_proto(message: Any, topic: str, *, sender: Sender) -> Message:
     return Message(
         topic=topic,
         body=body,
+        queue_id=sender.queue_of(properties),
         properties=properties,
         sys_flag=SYS_BORN_HOST_V6 if len(sender.born_host) > 8 else 0,
         born_ms=born_ms if 0 < born_ms < 1 << 62 else sender.now_ms,
@@ -125,7 +128,7 @@ def from_proto(message: Any, topic: str, *, sender: Sender) -> Message:
     )
 
 
-def type_of(properties: dict[str, str]) -> int:
+def type_of(properties: Mapping[str, str]) -> int:
     """The kind of a message, by its properties."""
     if properties.get("TRAN_MSG") == "true":
         return MessageType["TRANSACTION"]

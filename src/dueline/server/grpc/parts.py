@@ -1,7 +1,7 @@
 """What the methods share: the broker's parts, the clients, and ways to wait without blocking.
 
 The event loop never blocks: reads of the store run in a small pool of threads (`off_loop`), writes
-are handed over and answered by a callback (`sent`, `finished`).
+are handed over and answered by a callback (`sent`, `forwarded`, `finished`).
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from dueline.broker import Broker
-from dueline.broker.engine import Results
+from dueline.broker.engine import Engine
 from dueline.broker.inflight import InFlight
+from dueline.broker.sending import Destination, Sending
+from dueline.broker.writing import Results, accepted
 from dueline.errors import BrokerError
 from dueline.message import HOST_UNKNOWN, Message, pack_host
 from dueline.server.connections import peer_of
 from dueline.server.grpc.clients import Clients
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.options import GrpcOptions
-from dueline.server.remoting.outbox import Outbox
+from dueline.server.outbox import Outbox
+from dueline.server.runtime import Runtime
 from dueline.server.shares import Share, Shares
-from dueline.store import PutResult
 
 __all__ = ["Parts", "Peer"]
 
@@ -37,9 +40,8 @@ class Parts:
     broker: Broker
     clients: Clients
     options: GrpcOptions
-    executor: Executor
-    outbox: Outbox
-    """The way from other threads to the loop: a group of answers wakes it once."""
+    runtime: Runtime
+    sending: Sending
     peers: Callable[[str], Peer]
     """The client behind gRPC's name for a peer."""
     calls: Shares
@@ -50,8 +52,17 @@ class Parts:
         return self.broker.inflight
 
     @property
-    def engine(self) -> Any:
+    def engine(self) -> Engine:
         return self.broker.engine
+
+    @property
+    def executor(self) -> Executor:
+        return self.runtime.threads
+
+    @property
+    def outbox(self) -> Outbox:
+        """The way from other threads to the loop: a group of answers wakes it once."""
+        return self.runtime.outbox
 
     def now_ms(self) -> int:
         return self.broker.clock.now_ms()
@@ -65,15 +76,18 @@ class Parts:
         if not self.broker.topics.is_saved:
             await self.off_loop(self.broker.save)
 
-    async def sent(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
+    async def sent(self, destination: Destination, messages: Sequence[Message]) -> Results:
         """Store messages; an answer for each when they are on disk."""
         answer: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
-
-        def done(results: Results | BaseException) -> None:
-            self.outbox.post(lambda: _resolve(answer, results))
-
-        self.broker.engine.send(messages, done)
+        size_bytes = sum(len(message.body) for message in messages)
+        self.sending.send(destination, messages, partial(_resolve, answer), size_bytes=size_bytes)
         return await answer
+
+    async def forwarded(self, message: Message) -> None:
+        """Store a message of the broker's own; returns when it is on disk."""
+        answer: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
+        self.sending.forward(message, partial(_resolve, answer))
+        accepted(await answer)
 
     async def finished(self, group: str, topic: str, receipt: str) -> None:
         """Acknowledge by receipt; returns when it is on disk."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from dueline.broker.filters import Filter
 from dueline.broker.inflight import Held, Holding, Taken
-from dueline.broker.names import dead_topic, retry_topic
+from dueline.broker.names import retry_topic
 from dueline.broker.retries import dead_record
 from dueline.errors import BrokerError, OutcomeUnknown, Unavailable
 from dueline.server.grpc.bodies import is_heavy
@@ -230,11 +230,7 @@ class Receiving:
         letter = dead_record(
             held.record, held.properties, group=group, topic=topic, attempt=held.attempt
         )
-        self._parts.broker.topics.ensure(dead_topic(group), queue_count=1)
-        await self._parts.saved()
-        (result,) = await self._parts.sent([letter])
-        if isinstance(result, BrokerError):
-            raise result
+        await self._parts.forwarded(letter)
         try:
             await self._parts.finished(group, topic, held.receipt)
         except Unavailable as error:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import grpc
 from dueline.broker import Broker
+from dueline.broker.sending import Sending
 from dueline.errors import BrokerError, Unavailable
 from dueline.server.connections import Connections
 from dueline.server.grpc.certificate import load_certificate
@@ -28,7 +29,8 @@ from dueline.server.grpc.options import GrpcOptions
 from dueline.server.grpc.parts import Parts, Peer
 from dueline.server.grpc.service import MessagingService
 from dueline.server.grpc.transactions import GrpcTransactions
-from dueline.server.remoting.outbox import Outbox
+from dueline.server.outbox import Outbox
+from dueline.server.runtime import Runtime
 from dueline.server.shares import Shares
 from dueline.server.threads import OnFailure, start_thread
 from dueline.settings import parse_address
@@ -122,13 +124,14 @@ class GrpcServer:
             # More than are served: those beyond it are refused without a word about why.
             maximum_concurrent_rpcs=_call_count_max(self.options),
         )
+        runtime = Runtime(loop=self._loop, outbox=Outbox(self._loop), threads=self._executor)
         service = MessagingService(
             Parts(
                 broker=self._broker,
                 clients=self._clients,
                 options=self.options,
-                executor=self._executor,
-                outbox=Outbox(self._loop),
+                runtime=runtime,
+                sending=Sending(self._broker, runtime),
                 peers=self._client_of,
                 calls=Shares("calls", self.options.call_count_max),
                 polls=Shares("waiting consumers", self.options.poll_count_max),

@@ -42,7 +42,7 @@ class MessagingService:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         routes = Routes(parts)
-        sending = Sending(parts, routes)
+        sending = Sending(parts)
         receiving = Receiving(parts, routes)
         offsets = GrpcOffsets(parts, routes)
         telemetry = Telemetry(parts)

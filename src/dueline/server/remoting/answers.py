@@ -55,6 +55,11 @@ _BY_SUBJECT: Final[Mapping[str, ResponseCode]] = {
     "group": ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     "filter": ResponseCode.SUBSCRIPTION_PARSE_FAILED,
     "closed topic": ResponseCode.NO_PERMISSION,
+    "permission": ResponseCode.NO_PERMISSION,
+    "message": ResponseCode.MESSAGE_ILLEGAL,
+    "recall handle": ResponseCode.ILLEGAL_OPERATION,
+    "delayed message": ResponseCode.ILLEGAL_OPERATION,
+    "delivered message": ResponseCode.ILLEGAL_OPERATION,
 }
 _BY_CLASS: Final[tuple[tuple[type[BrokerError], ResponseCode], ...]] = (
     (InvalidRequest, ResponseCode.INVALID_PARAMETER),

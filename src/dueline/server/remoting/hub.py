@@ -27,7 +27,7 @@ from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.room import Pool
-from dueline.server.remoting.runtime import Runtime
+from dueline.server.runtime import Runtime
 from dueline.server.shares import Shares
 from dueline.server.wrong_port import BROKER_PORT, NAME_SERVER_PORT
 from dueline.wire.body import Body

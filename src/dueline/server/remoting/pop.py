@@ -23,17 +23,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dueline.broker.engine import Results
 from dueline.broker.filters import filter_of
 from dueline.broker.inflight import Held, Holding, Taken
 from dueline.broker.inflight.receipt import Receipt
 from dueline.broker.names import dead_topic
 from dueline.broker.retries import dead_record
+from dueline.broker.writing import Results, accepted
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
 from dueline.server.remoting.assignment import ANY_QUEUE
 from dueline.server.remoting.channel import Request
-from dueline.server.remoting.context import Context, accepted
+from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import ANSWER_SIZE_BYTES, Handler, Hub, decoded
 from dueline.server.remoting.pop_records import SERIAL_SHIFT, Records
 from dueline.server.shares import Share
@@ -253,7 +253,7 @@ class Pops:
         def done(results: Results | BaseException) -> None:
             self._context.outbox.post(lambda: settle(results))
 
-        self._context.engine.send([letter], done)
+        self._context.broker.put([letter], done)
         results = await written
         if isinstance(results, BaseException):
             raise results

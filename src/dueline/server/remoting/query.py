@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from dueline.broker.recall_handle import RecallHandle
-from dueline.errors import InvalidRequest, NotFound
+from dueline.errors import NotFound
 from dueline.message import DELAY_LOG_MARK, message_id, pack_host
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
-from dueline.store import Answer as Outcome
 from dueline.wire.codes import RequestCode, ResponseCode
 from dueline.wire.headers import (
     QueryMessageRequest,
@@ -77,29 +75,19 @@ class Queries:
             return Answer(body=self._store.record_at(position).encode())
         # A delayed message's id points into the delay log.
         options = self._store.options
-        for found in self._context.engine.find(_delay_id(options.host, options.port, position)):
+        for found in self._context.broker.delayed.find(
+            _delay_id(options.host, options.port, position)
+        ):
             if found.record.position == position & ~DELAY_LOG_MARK:
                 return Answer(body=replace(found.record, position=position).encode())
         raise NotFound(f"position {position}: expected a message, found none", position=position)
 
     def recall(self, request: Request) -> Answer:
         header = RecallRequest.decode(request.command.ext)
-        try:
-            handle = RecallHandle.decode(header.recall_handle)
-            topic = header.topic or handle.topic
-            handle.check(topic=topic, broker_name=self._context.broker_name)
-        except InvalidRequest as error:
-            raise Refused(ResponseCode.ILLEGAL_OPERATION, error.message) from error
-        self._context.topics.find(handle.topic)
-        outcome = self._context.engine.recall(handle.topic, handle.unique_id)
-        if outcome is Outcome.CANCELLED:
-            return Answer(ext=RecallResponse(msg_id=handle.unique_id).encode())
-        reason = (
-            "it was delivered already"
-            if outcome is Outcome.DELIVERED
-            else "no such message was accepted here"
+        unique_id = self._context.broker.delayed.recall(
+            header.recall_handle, topic=header.topic or None
         )
-        raise Refused(ResponseCode.ILLEGAL_OPERATION, f"recall: {reason}")
+        return Answer(ext=RecallResponse(msg_id=unique_id).encode())
 
 
 def _delay_id(host: str, port: int, position: int) -> str:

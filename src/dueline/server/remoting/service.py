@@ -18,6 +18,7 @@ from typing import Final
 
 from dueline.broker import Broker
 from dueline.server.connections import Connections
+from dueline.server.outbox import Outbox
 from dueline.server.remoting.admin import Admin
 from dueline.server.remoting.assignment import Assignments
 from dueline.server.remoting.consume import SendBacks
@@ -28,14 +29,13 @@ from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.namesrv import NameServer
 from dueline.server.remoting.offset import Offsets
-from dueline.server.remoting.outbox import Outbox
 from dueline.server.remoting.pop import Pops
 from dueline.server.remoting.pull import Pulls
 from dueline.server.remoting.query import Queries
 from dueline.server.remoting.reply import Replies
-from dueline.server.remoting.runtime import Runtime
 from dueline.server.remoting.send import Sends
 from dueline.server.remoting.transaction import TransactionEnds
+from dueline.server.runtime import Runtime
 from dueline.server.threads import OnFailure, start_thread
 
 __all__ = ["RemotingOptions", "RemotingService"]

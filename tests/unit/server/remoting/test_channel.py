@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dueline.server.outbox import Outbox
 from dueline.server.remoting.answers import OK, Answer
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.hub import Hub
-from dueline.server.remoting.outbox import Outbox
-from dueline.server.remoting.runtime import Runtime
+from dueline.server.runtime import Runtime
 from dueline.wire import Command
 
 COUNT = 200

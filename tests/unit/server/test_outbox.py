@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from dueline.server.remoting.outbox import Outbox
+from dueline.server.outbox import Outbox
 
 
 def test_calls_of_a_thread_are_made_in_order_in_the_loop() -> None:

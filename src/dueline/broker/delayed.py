@@ -1,0 +1,124 @@
+"""Delayed messages that were accepted, and tables of new ones: put, find, count, change one's mind.
+
+    put_rows                 accept a table of delayed messages, all of them or none
+    cancel, reschedule       by key, unique id or offset id; an answer for each name
+    recall                   take back the one message that a recall handle names
+    find, pending            what waits, and what was done with it
+
+Every verb but `find` and `pending` waits for the disk, so an event loop calls it elsewhere. Any
+thread may call. What becomes of a single message that is sent is the matter of
+`dueline.broker.sending`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from dueline.broker.acceptance import Acceptance
+from dueline.broker.recall_handle import RecallHandle
+from dueline.broker.topics import Topics
+from dueline.errors import InvalidRequest, NotFound
+from dueline.store import Answer, Changed, Name, PendingMessage, PutManyResult, Store
+
+__all__ = ["Delayed", "PendingSummary"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSummary:
+    """Delayed messages that are not delivered yet; buckets by the start of their due time."""
+
+    count: int
+    next_due_ms: int | None
+    by_topic: dict[str, int]
+    by_bucket_ms: dict[int, int]
+
+
+class Delayed:
+    """The delayed messages of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        acceptance: Acceptance | None = None,
+        topics: Topics | None = None,
+        *,
+        broker_name: str = "",
+    ) -> None:
+        """Without `topics`, rows may go to any topic and make none."""
+        self._store = store
+        self._acceptance = acceptance or Acceptance()
+        self._topics = topics
+        self._broker_name = broker_name
+
+    def put_rows(self, table: pa.Table) -> PutManyResult:
+        """Accept rows of a bulk job (see `dueline.store.bulk`); new topics are made.
+
+        Raises:
+            InvalidRequest, LimitExceeded, NotFound: names the first bad row or topic; nothing was
+                changed.
+            Unavailable: the broker is stopping.
+        """
+        self._acceptance.check()
+        return self._store.put_many(table, admit=self._admit)
+
+    def _admit(self, last_queue_ids: Mapping[str, int]) -> None:
+        """Let rows in whose topics may be written to; those that are new are made."""
+        if self._topics is not None:
+            self._topics.check_rows(last_queue_ids)
+            self._topics.make(last_queue_ids)
+
+    def cancel(self, keys: Sequence[str]) -> list[Changed]:
+        """Cancel by key, unique id or offset id; an answer for each."""
+        self._acceptance.check()
+        return self._store.cancel_named([Name(key) for key in keys])
+
+    def reschedule(self, moves: Sequence[tuple[str, int]]) -> list[Changed]:
+        """Move (key or id, due time) pairs; an answer for each."""
+        self._acceptance.check()
+        return self._store.reschedule_named([(Name(key), due_ms) for key, due_ms in moves])
+
+    def recall(self, text: str, *, topic: str | None) -> str:
+        """Take back the message of a recall handle; returns its unique id.
+
+        Args:
+            topic: what the caller takes for its topic; None: it does not say.
+
+        Raises:
+            InvalidRequest: no handle of this topic and broker, or the message was delivered.
+            NotFound: no such topic or message.
+        """
+        self._acceptance.check()
+        handle = RecallHandle.decode(text)
+        handle.check(topic=topic or handle.topic, broker_name=self._broker_name)
+        answer = self._store.recall(handle.topic, handle.unique_id)
+        if answer is Answer.CANCELLED:
+            return handle.unique_id
+        if answer is Answer.DELIVERED:
+            raise InvalidRequest(
+                f"recall: message {handle.unique_id[:200]} was delivered already; it is too late",
+                what="delivered message",
+            )
+        if self._topics is not None:
+            self._topics.find(handle.topic)
+        raise NotFound(
+            f"recall: no such message was accepted here: {handle.unique_id[:200]}",
+            what="delayed message",
+        )
+
+    def find(self, key: str) -> list[PendingMessage]:
+        """Delayed messages by key or id, the newest first, also those that are done."""
+        return self._store.find_delayed(key)
+
+    def pending(self, *, bucket_ms: int, topic: str | None = None) -> PendingSummary:
+        """How many messages wait, by topic and by due time."""
+        by_bucket_ms = self._store.pending_by_bucket(bucket_ms, topic)
+        by_topic = self._store.pending_by_topic()
+        return PendingSummary(
+            count=self._store.pending_count() if topic is None else by_topic.get(topic, 0),
+            next_due_ms=self._store.next_due_ms(),
+            by_topic=by_topic,
+            by_bucket_ms=by_bucket_ms,
+        )
