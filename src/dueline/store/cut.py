@@ -30,10 +30,11 @@ __all__ = [
     "PIECE_BYTES",
     "Cut",
     "CutFile",
+    "derived_files",
     "file_facts",
-    "files_of_cut",
     "inline",
     "kept_names",
+    "log_files",
     "pieces_of",
     "small_files",
 ]
@@ -105,10 +106,18 @@ def inline(name: str, path: Path, files: Files) -> CutFile:
     )
 
 
-def files_of_cut(core: Core, saved: Checkpoint) -> Iterator[CutFile]:
-    """Logs, queues and the derived files that a checkpoint names; the caller holds both logs."""
+def log_files(core: Core, saved: Checkpoint) -> Iterator[CutFile]:
+    """Both logs up to their ends; the caller holds them."""
     yield from _segments(core, core.delay, saved.delay_position)
     yield from _segments(core, core.commit, saved.commit_position)
+
+
+def derived_files(core: Core, saved: Checkpoint) -> Iterator[CutFile]:
+    """Queues and the other files that a checkpoint names.
+
+    There may be a hundred thousand of them, and only maintenance changes them: the caller keeps it
+    from going on, and holds no log, so that nobody waits.
+    """
     for path in core.files.walk(core.path / QUEUES):
         if not path.name.endswith(TEMPORARY_SUFFIX):
             yield _queue_file(core, path)

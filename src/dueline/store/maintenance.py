@@ -117,9 +117,7 @@ class Maintainer:
                 states = core.timeline.states.copy()
                 units = core.queues.begin_flush()
                 draft = self._draft()
-            if not core.is_sync:
-                core.commit.sync()
-                core.delay.sync()
+            core.sync_both()
             core.commit.sync_patches()
         try:
             core.queues.flush(units)
@@ -265,13 +263,12 @@ class Maintainer:
             names = cuts.kept_names()
             saved = [cuts.inline(name, core.path / name, core.files) for name in names]
             last = checkpoints.load(core.files, checkpoint_path(core.path))
+            derived = list(cuts.derived_files(core, last))
             with core.commit_lock, core.delay_lock:
-                if not core.is_sync:
-                    core.commit.sync()
-                    core.delay.sync()
+                core.sync_both()
                 with core.lock:
                     return Cut(
-                        files=[*small, *saved, *cuts.files_of_cut(core, last)],
+                        files=[*small, *saved, *cuts.log_files(core, last), *derived],
                         delay_end=core.delay.end,
                         commit_end=core.commit.end,
                         next_seq=core.next_seq,
@@ -303,9 +300,7 @@ class Maintainer:
         """States that no power cut can take back: what is done then may be deleted."""
         core = self._core
         with core.commit_lock, core.delay_lock:
-            if not core.is_sync:
-                core.commit.sync()
-                core.delay.sync()
+            core.sync_both()
             with core.lock:
                 return core.timeline.states.copy()
 
