@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ __all__ = [
     "COUNT",
     "DURATION",
     "FLAG",
+    "MASK",
     "OPTIONAL_ADDRESS",
     "OPTIONAL_DURATION",
     "OPTIONAL_TEXT",
@@ -39,6 +40,7 @@ __all__ = [
     "Kind",
     "Setting",
     "choice",
+    "masked",
     "parse_address",
     "setting",
     "settings_of",
@@ -49,6 +51,10 @@ _SIZE: Final = re.compile(r"([0-9]{1,15})(B|KiB|MiB|GiB|TiB)")
 _SIZE_UNITS: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _DURATION_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 _COUNT_MAX: Final = 1 << 53
+_SECRET: Final = re.compile("password|passwd|passphrase|secret|token|credential|key", re.IGNORECASE)
+MASK: Final = "********"
+"""Shown instead of a secret; no value of a table."""
+
 _TRUTH: Final = {"true": True, "false": False}
 
 
@@ -241,6 +247,8 @@ def _optional_address(value: Any) -> str | None:
 
 def _table(value: Any) -> dict[str, str]:
     if isinstance(value, dict) and all(isinstance(each, str) for each in value.values()):
+        if MASK in value.values():
+            raise _BadValue
         return dict(value)
     raise _BadValue
 
@@ -249,7 +257,18 @@ def _table_text(text: str) -> dict[str, str]:
     pairs = [part.partition("=") for part in text.split(",") if part]
     if not all(name and equals for name, equals, _ in pairs):
         raise _BadValue
-    return {name.strip(): value for name, _, value in pairs}
+    return _table({name.strip(): value for name, _, value in pairs})
+
+
+def masked(value: Any) -> Any:
+    """A setting's value to be looked at: a table without the values whose names say secret.
+
+    >>> masked({"spark.ssl.keyPassword": "x", "spark.cores.max": "2"})
+    {'spark.ssl.keyPassword': '********', 'spark.cores.max': '2'}
+    """
+    if not isinstance(value, Mapping):
+        return value
+    return {name: MASK if _SECRET.search(name) else text for name, text in value.items()}
 
 
 def _show_text(value: str | None) -> str:
@@ -328,5 +347,8 @@ OPTIONAL_ADDRESS: Final = Kind(
     show=lambda value: _show_text(value or "off"),
 )
 TABLE: Final = Kind(
-    expected="a table of texts", from_text=_table_text, check=_table, show=_show_table
+    expected=f'a table of texts, without the "{MASK}" that `dueline config` shows for secrets',
+    from_text=_table_text,
+    check=_table,
+    show=_show_table,
 )

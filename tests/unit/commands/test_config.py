@@ -6,6 +6,7 @@ import pytest
 from tests.unit.commands.conftest import Run
 
 from dueline.config import load
+from dueline.errors import InvalidRequest
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +48,32 @@ def test_each_value_is_shown_with_its_origin(
     assert shown["listen.flight"]["origin"] == "environment DUELINE_LISTEN_FLIGHT"
     assert shown["log_level"] == {"value": "debug", "origin": "command line"}
     assert shown["data"]["origin"] == "default"
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_secrets_are_shown_only_when_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    names = ("a.keyPassword", "b.SECRET", "c.access.token", "d.fs.key", "e.credentials", "f.cores")
+    conf = ",".join(f"{name}=hidden-{name[0]}" for name in names)
+    monkeypatch.setenv("DUELINE_DELIVERY_CONF", conf)
+
+    plain, whole = run("config", *words).out, run("config", *words, "--show-secrets").out
+
+    assert [name for name in names if f"hidden-{name[0]}" in plain] == ["f.cores"]
+    assert [name for name in names if name in plain] == list(names)
+    assert [name for name in names if f"hidden-{name[0]}" in whole] == list(names)
+
+
+def test_a_file_with_masks_for_secrets_is_refused(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUELINE_DELIVERY_CONF", "a.password=x")
+    (tmp_path / "shown.toml").write_text(run("config").out)
+    monkeypatch.delenv("DUELINE_DELIVERY_CONF")
+
+    with pytest.raises(InvalidRequest, match="that `dueline config` shows for secrets"):
+        load(file=tmp_path / "shown.toml")
 
 
 def test_the_file_can_be_named_by_the_environment(
