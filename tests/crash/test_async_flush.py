@@ -72,6 +72,28 @@ def test_power_cut_loses_nothing_that_a_checkpoint_has_seen(fast_path: Path) -> 
                 raise
 
 
+def test_a_moved_message_is_not_there_twice_when_the_commit_log_alone_was_synced(
+    fast_path: Path,
+) -> None:
+    files = FaultyFiles()
+    driver = Driver(fast_path / "store", files, ASYNC)
+    driver.open()
+    driver.put("moved", delay_ms=1_000)
+    driver.deliver(5_000)
+    driver.checkpoint()
+    driver.reschedule(2_000, "moved")
+    driver.deliver(5_000)
+    driver.store._core.commit.sync()  # as the operating system may do it, in any order
+    files.power_cut(0)
+
+    driver.open()
+    driver.clock.advance(10_000)
+    driver.store.open_gate()
+
+    assert observe(driver.store, ["moved"]).visible_counts()["moved"] == 1
+    driver.close()
+
+
 def _check_safe_part(driver: Driver) -> None:
     model = driver.model
     driver.open()

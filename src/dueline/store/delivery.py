@@ -60,6 +60,7 @@ class Deliverer:
         core.check_open()
         rows = _Rows(batches)
         dropped = np.empty(0, dtype=np.int64) if dropped is None else np.unique(dropped)
+        self._sync_accepted()
         with core.commit_lock:
             core.check_open()
             with core.lock:
@@ -80,6 +81,15 @@ class Deliverer:
             dropped_count=len(dropped),
             late_ms_max=late_ms,
         )
+
+    def _sync_accepted(self) -> None:
+        """What is delivered must not outlive what it came from, whatever a power cut leaves: a
+        message that was moved would be there twice. A store that is sync has done it before."""
+        core = self._core
+        if core.is_sync:
+            return
+        with core.delay_lock, core.closing_on_failure():
+            core.delay.sync()
 
     def _check_origins(self, *groups: Int64s) -> None:
         end = self._core.timeline.end

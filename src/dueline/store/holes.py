@@ -168,10 +168,19 @@ def fit(first: int, claims: Int64s, lost_count_max: int) -> Int64s:
     return result
 
 
-def first_offset(claims: Int64s, *, is_damaged: bool) -> int | None:
+def first_offset(
+    claims: Int64s, *, is_damaged: bool, saved: tuple[int, int] | None = None
+) -> int | None:
     """Where rows that claim these offsets begin, if nothing else tells; None if they do not say.
 
-    Without damage there are no holes, and most of the claims decide.
+    Without damage there are no holes, and most of the claims decide. Claims that are as many as
+    others are believed if they agree with `saved`, the offsets that the queue had when its range
+    was last written down: a queue with a single record has no neighbour to contradict it.
+
+    >>> first_offset(np.array([7, 8, 1]), is_damaged=False)  # a flipped bit
+    7
+    >>> first_offset(np.array([1 << 41 | 3]), is_damaged=False, saved=(3, 4))
+    3
     """
     firsts = (claims - np.arange(len(claims)))[claims >= 0]
     if not len(firsts):
@@ -179,7 +188,13 @@ def first_offset(claims: Int64s, *, is_damaged: bool) -> int | None:
     if is_damaged:
         return int(firsts[_longest_rising(firsts)[0]])
     found, counts = np.unique(firsts, return_counts=True)
-    return int(found[counts.argmax()])
+    best = found[counts == counts.max()]
+    if saved is None or counts.max() > 1:
+        return int(best[0])
+    start, end = saved
+    by_count = max(start, end - len(claims))  # if all of them were there at that time
+    likely = best[(best >= start) & (best <= end)]
+    return by_count if by_count in likely or not len(likely) else int(likely[0])
 
 
 def _longest_rising(values: npt.NDArray[np.int64]) -> Int64s:

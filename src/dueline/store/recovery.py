@@ -429,9 +429,16 @@ class _Recovery:
         order = order[rows.visible_ms[order] <= floor_ms]
         claimed = claims[order]
         for number, own in rows_by_queue(rows.queue[order]):
-            first = first_offset(claimed[own], is_damaged=is_damaged)
+            saved = self._saved_range(number)
+            first = first_offset(claimed[own], is_damaged=is_damaged, saved=saved)
             if first is not None:
                 self._core.queues.begin(number, first)
+
+    def _saved_range(self, number: int) -> tuple[int, int] | None:
+        """The offsets that a queue had when the states were saved."""
+        topic, queue_id = self._core.queues.by_number(number).name
+        found = self._queue_ranges.get(topic, {}).get(str(queue_id))
+        return None if found is None else (found[0], found[1])
 
     def _note_levels(self) -> None:
         core = self._core
