@@ -27,7 +27,7 @@ from dueline.times import show_span
 
 if TYPE_CHECKING:
     from dueline.broker.figures import Figures
-    from dueline.flight.control import DriverReport
+    from dueline.broker.pipeline import PipelineReport
     from dueline.server.process import BrokerProcess
 
 __all__ = ["configure", "run"]
@@ -168,7 +168,7 @@ class Terminal:
         if not self._config.delivery.enabled:
             self._line("no pipeline here: `dueline deliver` has to run elsewhere")
 
-    def driver(self, report: DriverReport) -> None:
+    def driver(self, report: PipelineReport) -> None:
         if report.status == "starting":
             self._spark_started_s = monotonic()
             log_path = self._config.folder / "spark.log"
@@ -179,7 +179,7 @@ class Terminal:
         elif report.status == "waiting":
             self._line(f"Spark ended: {report.reason}; messages wait, it is started again")
 
-    def tick(self, figures: Figures, driver: DriverReport) -> None:
+    def tick(self, figures: Figures, driver: PipelineReport) -> None:
         text = _status(figures, driver)
         if self._is_terminal:
             width = shutil.get_terminal_size().columns - 1  # a second line would stay
@@ -219,7 +219,7 @@ def _next(figures: Figures, due_ms: int) -> str:
     return f"{overdue.count:,} OVERDUE{oldest}"
 
 
-def _status(figures: Figures, driver: DriverReport) -> str:
+def _status(figures: Figures, driver: PipelineReport) -> str:
     words = [f"{figures.pending_count + figures.at_gate_count:,} wait"]
     if figures.next_due_ms is not None:
         words.append(_next(figures, figures.next_due_ms))

@@ -10,13 +10,15 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from dataclasses import asdict
+from typing import Any, Final
 
 from pyarrow import flight
 
 from dueline import __version__
 from dueline.broker import Broker
 from dueline.broker.engine import Engine
+from dueline.broker.pipeline import PipelineStatus
 from dueline.errors import InvalidRequest
 from dueline.flight import control, protocol
 from dueline.flight.values import Value
@@ -29,7 +31,6 @@ from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDI
 __all__ = ["BrokerService"]
 
 STOP_S_MAX: Final = 10.0
-ERROR_SIZE_MAX: Final = 500
 BUCKET_COUNT_MAX: Final = 100_000
 BUCKET_MS_MIN: Final = 60_000
 """A number for each millisecond would take more memory than the messages themselves."""
@@ -46,21 +47,6 @@ _STATE_NAMES: Final = {
 log = logging.getLogger(__name__)
 
 
-class Pipeline(Protocol):
-    """Whoever carries messages over, as far as it is known here."""
-
-    def note_asked(self) -> None:
-        """It has asked for work, so it is alive."""
-
-    def note_committed(self) -> None:
-        """It has finished a batch, so what is due now can be delivered."""
-
-    def note_error(self, error: str) -> None:
-        """It says that something went wrong in it."""
-
-    def report(self) -> control.DriverReport: ...
-
-
 class BrokerService(FlightService):
     """Everything that a broker offers over Flight."""
 
@@ -70,7 +56,7 @@ class BrokerService(FlightService):
         *,
         shard: str,
         address: str,
-        pipeline: Pipeline,
+        pipeline: PipelineStatus,
         broker: Broker,
         backups: Backups,
     ) -> None:
@@ -79,7 +65,7 @@ class BrokerService(FlightService):
         self._backups = backups
         self._engine = engine
         self._pipeline = pipeline
-        self.is_left = False
+        self.has_hung_calls = False
         self._control: Final[dict[str, Callable[[Any], Value]]] = {
             "count_pending": self._count_pending,
             "look_up": self._look_up,
@@ -103,8 +89,8 @@ class BrokerService(FlightService):
         stopper = threading.Thread(target=super().stop, name="flight stop", daemon=True)
         stopper.start()
         stopper.join(STOP_S_MAX)
-        self.is_left = stopper.is_alive()
-        if self.is_left:
+        self.has_hung_calls = stopper.is_alive()
+        if self.has_hung_calls:
             log.warning("Flight calls did not end within %g s and are left", STOP_S_MAX)
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
@@ -118,11 +104,11 @@ class BrokerService(FlightService):
         self, context: flight.ServerCallContext, action: flight.Action
     ) -> list[flight.Result]:
         if action.type == "next_window":
-            self._pipeline.note_asked()
+            self._pipeline.asked()
         if action.type not in self._control:
             results = super().do_action(context, action)
             if action.type == "commit_window":
-                self._pipeline.note_committed()
+                self._pipeline.committed()
             return results
         request_type, _ = control.CONTROL_ACTIONS[action.type]
 
@@ -166,7 +152,7 @@ class BrokerService(FlightService):
     # Figures
 
     def _complain(self, request: control.Complain) -> control.Complained:
-        self._pipeline.note_error(request.error[:ERROR_SIZE_MAX])
+        self._pipeline.failed(request.error)
         return control.Complained()
 
     def _report(self, request: control.Report) -> control.Reported:
@@ -202,7 +188,7 @@ class BrokerService(FlightService):
                 max_ms=lateness.max_ms,
                 late_ms_max=figures.late_ms_max,
             ),
-            driver=self._pipeline.report(),
+            driver=control.DriverReport(**asdict(self._pipeline.report())),
             overdue=figures.overdue.count,
             oldest_overdue=_overdue(figures.overdue.oldest),
         )

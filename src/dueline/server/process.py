@@ -16,25 +16,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, replace
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
+from dueline.broker.pipeline import PipelineStatus
+from dueline.broker.pipeline.status import OnChange
 from dueline.broker.topics import TopicOptions
 from dueline.clock import Clock
 from dueline.config import Config
 from dueline.errors import StoreClosed, Unavailable
-from dueline.flight.control import DriverReport
 from dueline.server.accepted import Accepted
 from dueline.server.backups import Backups
 from dueline.server.caretaker import Caretaker
 from dueline.server.connections import Connections
-from dueline.server.control import BrokerService, Pipeline
+from dueline.server.control import BrokerService
 from dueline.server.descriptors import connection_files, raise_limit
 from dueline.server.grpc.part import GrpcPart, grpc_options
 from dueline.server.receipts import ReceiptWriter
@@ -48,7 +50,7 @@ from dueline.settings import parse_address
 from dueline.store import Files, Store, StoreOptions
 from dueline.store.imports import check_finished
 
-__all__ = ["BrokerProcess", "NoPipeline", "store_options"]
+__all__ = ["BrokerProcess", "store_options"]
 
 VIP_DISTANCE: Final = 2
 RECEIPTS_FILE: Final = "receipts.log"
@@ -57,28 +59,25 @@ FILL_S_MAX: Final = 5.0
 log = logging.getLogger(__name__)
 
 
-class NoPipeline:
-    """The pipeline's place when it runs elsewhere; remembers only what it says."""
+class Part(Protocol):
+    """What runs from the start of a broker to its end."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._report = DriverReport(status="off")
+    def start(self) -> None: ...
 
-    def note_asked(self) -> None:
-        self._report = self._report.changed(asked_ms=self._clock.now_ms())
-
-    def note_committed(self) -> None:
-        self._report = DriverReport(status="off", asked_ms=self._clock.now_ms())
-
-    def note_error(self, error: str) -> None:
-        self._report = self._report.changed(error=error, error_ms=self._clock.now_ms())
-
-    def report(self) -> DriverReport:
-        return self._report
+    def stop(self) -> None: ...
 
 
 class BrokerProcess:
     """A running broker; `start` it once, `stop` it once."""
+
+    store: Store
+    engine: Engine
+    broker: Broker
+    connections: Connections
+    remoting_options: RemotingOptions
+    remoting: RemotingService
+    grpc: GrpcPart
+    service: BrokerService
 
     def __init__(
         self,
@@ -87,16 +86,18 @@ class BrokerProcess:
         clock: Clock | None = None,
         files: Files | None = None,
         on_failure: OnFailure = lambda error: None,
+        on_pipeline: OnChange = lambda report: None,
     ) -> None:
         self.config: Final = config
         self.clock: Final = clock or Clock()
-        self.pipeline: Pipeline = NoPipeline(self.clock)
+        self.pipeline: Final = PipelineStatus(self.clock, on_change=on_pipeline)
         self._files = files or Files()
         self._on_failure = on_failure
         self._failed = threading.Event()
+        self._undo = ExitStack()
 
     def start(self) -> None:
-        """Open the store and serve.
+        """Open the store and serve; what was started is stopped again if the rest cannot be.
 
         Raises:
             StoreLocked: another process has the folder open.
@@ -105,47 +106,33 @@ class BrokerProcess:
                 folder is not finished.
             OSError: the folder cannot be written.
         """
+        with ExitStack() as undo:
+            self._open(undo)
+            for part in self._parts():
+                part.start()
+                undo.callback(part.stop)
+            undo.callback(self.refuse)
+            self._undo = undo.pop_all()
+
+    def stop(self) -> None:
+        """Finish what was accepted, then close everything."""
+        self._undo.close()
+
+    def _open(self, undo: ExitStack) -> None:
         config = self.config
         # First of all: to open the store takes files, and what it may have is known then.
         self.connections = Connections(connection_files(raise_limit()))
         check_finished(config.folder, self._files)
         # Bound first: ids of messages name the port, and a taken port must not cost a recovery.
         self.remoting_options = remoting_options(config)
-        try:
-            self.store = Store.open(
-                config.store_folder,
-                store_options(config, self.remoting_options),
-                clock=self.clock,
-                files=self._files,
-            )
-        except BaseException:
-            self.remoting_options.close()
-            raise
-        try:
-            self._assemble()
-        except BaseException:
-            self.remoting_options.close()
-            self.store.close()
-            raise
-        # The gRPC port first among the ports: it is the one that may be taken still.
-        self._writer.start()
-        self._receipts.start()
-        try:
-            self.grpc.start()
-        except BaseException:
-            self._receipts.stop()
-            self._writer.stop()
-            self.broker.close()
-            self.remoting_options.close()
-            self.store.close()
-            raise
-        for part in (self._ticker, self._caretaker, self.service, self.remoting, self._accepted):
-            part.start()
-
-    def _assemble(self) -> None:
-        config = self.config
-        offsets_path = config.folder / "consumerOffset.json"
-        self._offsets = ConsumerOffsets(offsets_path, self._files)
+        undo.callback(self.remoting_options.close)
+        self.store = Store.open(
+            config.store_folder,
+            store_options(config, self.remoting_options),
+            clock=self.clock,
+            files=self._files,
+        )
+        undo.callback(self.store.close)
         self._writer = Writer(
             self.store.put_all,
             count_max=config.send.queue_count_max,
@@ -153,39 +140,58 @@ class BrokerProcess:
             on_failure=self._fail,
         )
         self.engine = Engine(self.store)
-        self._ticker = GateTicker(self.store, self.clock, on_failure=self._fail)
-        self.store.observe(self._ticker)
         self.broker = Broker(
             self.engine,
-            self._offsets,
+            ConsumerOffsets(config.folder / "consumerOffset.json", self._files),
             submit=self._writer.submit,
             files=self._files,
             options=messaging_options(config),
             receipts_path=config.folder / RECEIPTS_FILE,
         )
-        self._receipts = ReceiptWriter(self.broker.inflight, on_failure=self._fail)
+        undo.callback(self.broker.close)
+        undo.callback(self._save_unless_failed)
+
+    def _parts(self) -> Iterator[Part]:
+        """In the order in which they are started; they are stopped in the reverse of it.
+
+        So the writer is stopped first, and has answered everyone by then; the doors after it, and
+        what they call last.
+        """
+        config, on_failure = self.config, self._fail
+        yield Caretaker(self.store, self.broker.offsets, on_failure=on_failure)
+        ticker = GateTicker(self.store, self.clock, on_failure=on_failure)
+        self.store.observe(ticker)
+        yield ticker
+        self.service = self._flight()
+        yield self.service
+        yield ReceiptWriter(self.broker.inflight, on_failure=on_failure)
         self.grpc = GrpcPart(
             self.broker,
             grpc_options(config),
             folder=config.folder,
             files=self._files,
             connections=self.connections,
-            on_failure=self._fail,
+            on_failure=on_failure,
         )
+        yield self.grpc
         self.remoting = RemotingService(
             self.broker,
             self.remoting_options,
             connections=self.connections,
-            on_failure=self._fail,
+            on_failure=on_failure,
         )
-        self._accepted = Accepted(self.connections, self._own_ports, on_failure=self._fail)
-        self._caretaker = Caretaker(self.store, self._offsets, on_failure=self._fail)
+        yield self.remoting
+        yield self._writer
+        yield Accepted(self.connections, self._own_ports, on_failure=on_failure)
+
+    def _flight(self) -> BrokerService:
+        config = self.config
         try:
-            self.service = BrokerService(
+            return BrokerService(
                 self.engine,
                 shard=config.name,
                 address=config.listen.flight,
-                pipeline=_Late(self),
+                pipeline=self.pipeline,
                 broker=self.broker,
                 backups=Backups(
                     self.store, files=self._files, save=self._save_tables, shard=config.name
@@ -227,26 +233,19 @@ class BrokerProcess:
         if not self.service.fill(ahead_ms, FILL_S_MAX):
             log.warning("not all that is due soon was carried over within %g s", FILL_S_MAX)
 
-    def stop(self) -> None:
-        """Finish what was accepted, then close everything."""
-        self.refuse()
-        self._accepted.stop()
-        self._writer.stop()
-        self.remoting.stop()
-        self.grpc.stop()
-        self._receipts.stop()
-        self.service.stop()
-        self._ticker.stop()
-        self._caretaker.stop()
+    @property
+    def has_hung_calls(self) -> bool:
+        """Whether a call was still under way when `stop` had waited for it long enough."""
+        return self.service.has_hung_calls
+
+    def _save_unless_failed(self) -> None:
         if not self._failed.is_set():
             self._save_tables()
-        self.broker.close()
-        self.store.close()
 
     def _save_tables(self) -> None:
         """Write what is kept in memory between two saves."""
         _save("topics and groups", self.broker.save)
-        _save("consumer offsets", self._offsets.save)
+        _save("consumer offsets", self.broker.offsets.save)
 
     def _fail(self, error: BaseException) -> None:
         """A thread ended or the store closed itself: told once, however many notice."""
@@ -264,25 +263,6 @@ def _save(what: str, save: Callable[[], object]) -> None:
         save()
     except Unavailable as error:
         log.warning("%s were not saved: %s", what, error)
-
-
-class _Late:
-    """The pipeline that the broker has by the time of the call: it is started after the port."""
-
-    def __init__(self, broker: BrokerProcess) -> None:
-        self._broker = broker
-
-    def note_asked(self) -> None:
-        self._broker.pipeline.note_asked()
-
-    def note_committed(self) -> None:
-        self._broker.pipeline.note_committed()
-
-    def note_error(self, error: str) -> None:
-        self._broker.pipeline.note_error(error)
-
-    def report(self) -> DriverReport:
-        return self._broker.pipeline.report()
 
 
 def store_options(config: Config, remoting: RemotingOptions | None = None) -> StoreOptions:

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import IO, Final, Protocol
 
 from dueline.broker.figures import Figures
+from dueline.broker.pipeline import PipelineReport
 from dueline.config import Config
-from dueline.flight.control import DriverReport
 from dueline.server.driver import driver_command, driver_environment
 from dueline.server.process import BrokerProcess
 from dueline.server.supervisor import PipelineRefused, Supervisor
@@ -43,9 +43,9 @@ class Watcher(Protocol):
 
     def accepting(self, broker: BrokerProcess) -> None: ...
 
-    def driver(self, report: DriverReport) -> None: ...
+    def driver(self, report: PipelineReport) -> None: ...
 
-    def tick(self, figures: Figures, driver: DriverReport) -> None: ...
+    def tick(self, figures: Figures, driver: PipelineReport) -> None: ...
 
     def failed(self, error: BaseException) -> None: ...
 
@@ -79,22 +79,22 @@ async def _serve(config: Config, watcher: Watcher, tether: IO[str] | None) -> in
     if tether is not None:
         loop.add_reader(tether, _on_tether, loop, tether, stopping)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    broker = BrokerProcess(config, on_failure=fail)
+    broker = BrokerProcess(config, on_failure=fail, on_pipeline=watcher.driver)
     await asyncio.to_thread(broker.start)
     watcher.accepting(broker)
-    supervisor = _start_supervisor(config, broker, watcher.driver, fail)
+    supervisor = _start_supervisor(config, broker, fail)
     await _watch(broker, watcher, stopping)
     if failures:
         watcher.failed(failures[0])
     watcher.stopping()
     broker.refuse()
     if supervisor is not None:
-        if supervisor.report().status == "ready" and not failures:
+        if broker.pipeline.report().status == "ready" and not failures:
             await asyncio.to_thread(broker.fill_runway)
         await asyncio.to_thread(supervisor.stop)
     await asyncio.to_thread(broker.stop)
     code = _exit_code(failures)
-    if broker.service.is_left:
+    if broker.has_hung_calls:
         # The store is closed; a call that does not end would hold up the interpreter's end.
         logging.shutdown()
         sys.stdout.flush()
@@ -132,7 +132,6 @@ def _on_tether(loop: asyncio.AbstractEventLoop, tether: IO[str], stopping: async
 def _start_supervisor(
     config: Config,
     broker: BrokerProcess,
-    on_change: Callable[[DriverReport], None],
     on_failure: Callable[[BaseException], None],
 ) -> Supervisor | None:
     if not config.delivery.enabled:
@@ -141,11 +140,9 @@ def _start_supervisor(
         driver_command(config.delivery, [broker.local_address]),
         driver_environment(config.delivery, os.environ),
         log_path=config.folder / "spark.log",
-        clock=broker.clock,
-        on_change=on_change,
+        status=broker.pipeline,
         on_failure=on_failure,
     )
-    broker.pipeline = supervisor
     supervisor.start()
     return supervisor
 

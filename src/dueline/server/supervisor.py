@@ -26,14 +26,13 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
-from dueline.clock import Clock
+from dueline.broker.pipeline import PipelineStatus
 from dueline.errors import InvalidRequest
-from dueline.flight.control import DriverReport
 from dueline.server.rotating import RotatingFile
 from dueline.server.threads import OnFailure, start_thread
 
@@ -62,28 +61,24 @@ class PipelineRefused(InvalidRequest):
 class Supervisor:
     """A child process that is started again whenever it ends."""
 
-    def __init__(  # noqa: PLR0913 - what to run, and whom to tell
+    def __init__(
         self,
         command: Sequence[str],
         environ: Mapping[str, str],
         *,
         log_path: Path,
-        clock: Clock,
-        on_change: Callable[[DriverReport], None],
+        status: PipelineStatus,
         on_failure: OnFailure,
     ) -> None:
         self._command: Final = list(command)
         self._environ: Final = dict(environ)
         self._log = RotatingFile(log_path)
-        self._clock = clock
-        self._on_change = on_change
+        self._status = status
         self._on_failure = on_failure
-        self._report = DriverReport(status="off")
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._warning = ""
-        self._was_ready = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -102,34 +97,7 @@ class Supervisor:
                 log.warning("the pipeline did not end within %g s and is killed", STOP_S_MAX)
                 _signal_group(process.pid, signal.SIGKILL)
             self._thread.join()
-        self._change(status="stopped", pid=None)
-
-    def report(self) -> DriverReport:
-        with self._lock:
-            return self._report
-
-    def note_asked(self) -> None:
-        """A pipeline asked for work."""
-        self._change(is_told=False, asked_ms=self._clock.now_ms())
-
-    def note_committed(self) -> None:
-        """A pipeline finished a batch; if ours was starting, it is ready now."""
-        report = self.report()
-        self._was_ready = True
-        if report.status == "starting":
-            self._change(status="ready", reason="", error="", error_ms=None)
-        elif report.error:
-            self._change(is_told=False, error="", error_ms=None)
-
-    def note_error(self, error: str) -> None:
-        """Something went wrong in a pipeline."""
-        self._change(is_told=False, error=error, error_ms=self._clock.now_ms())
-
-    def _change(self, *, is_told: bool = True, **changes: Any) -> None:
-        with self._lock:
-            self._report = report = self._report.changed(**changes)
-        if is_told:
-            self._on_change(report)
+        self._status.stopped()
 
     # The supervisor's thread
 
@@ -144,20 +112,21 @@ class Supervisor:
                 self._warning = f"it could not be started: {error}"
             if self._stopping.is_set():
                 return
-            if status == REFUSED_STATUS and not self._was_ready:
+            if status == REFUSED_STATUS and not self._status.has_committed:
                 self._refuse()
                 return
-            was_steady = monotonic() - started_s > STEADY_S and self.report().status == "ready"
+            is_ready = self._status.report().status == "ready"
+            was_steady = is_ready and monotonic() - started_s > STEADY_S
             backoff_s = BACKOFF_S_MIN if was_steady else backoff_s
             reason = self._warning or f"ended with status {status}; see {self._log.path}"
-            self._change(status="waiting", pid=None, reason=reason)
+            self._status.waiting(reason)
             log.warning("the pipeline ended (%s); starting it again in %g s", reason, backoff_s)
             self._stopping.wait(backoff_s)
             backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
     def _refuse(self) -> None:
         """It says that it cannot work as it was started: no later start would be better."""
-        self._change(status="stopped", pid=None, reason=self._warning)
+        self._status.stopped(self._warning)
         self._on_failure(
             PipelineRefused(
                 f"the pipeline cannot work as it is set up: {self._warning or self._log.path}"
@@ -177,8 +146,7 @@ class Supervisor:
         )
         with self._lock:
             self._process = process
-        count = self.report().start_count + 1
-        self._change(status="starting", pid=process.pid, start_count=count)
+        self._status.starting(process.pid)
         if self._stopping.is_set():  # it was set before the process was known to `stop`
             process.terminate()
         pump = start_thread("pipeline log", lambda: self._pump(process), on_failure=self._lost_log)
@@ -206,7 +174,7 @@ class Supervisor:
                 if any(mark in text[:60] for mark in _REASON_MARKS):
                     mark = next(mark for mark in _REASON_MARKS if mark in text)
                     self._warning = text.split(mark, 1)[1][:500]
-                    self.note_error(self._warning)
+                    self._status.failed(self._warning)
 
     def _lost_log(self, error: BaseException) -> None:
         """The log is not worth stopping for."""

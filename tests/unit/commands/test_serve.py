@@ -8,14 +8,14 @@ from tests.unit.server.local import running, small_config
 
 from dueline.broker.figures import Figures
 from dueline.broker.lateness import LatenessFigures
+from dueline.broker.pipeline import PipelineReport
 from dueline.commands.serve import Terminal, _changed_settings
 from dueline.config import load
-from dueline.flight.control import DriverReport
 from dueline.store.pending import Overdue
 
 NOTHING = LatenessFigures(count=0, p50_ms=None, p99_ms=None, max_ms=None)
 NOTHING_OVERDUE = Overdue(count=0, oldest=None)
-READY = DriverReport(status="ready", pid=7, start_count=1)
+READY = PipelineReport(status="ready", pid=7, start_count=1)
 
 
 def figures(lateness: LatenessFigures = NOTHING, **changes: int) -> Figures:
@@ -60,7 +60,8 @@ def test_a_status_says_what_is_overdue_and_what_the_pipeline_complains_of(
         overdue=Overdue(count=2, oldest=None),
     )
 
-    terminal.tick(late, READY.changed(error="ZeroDivisionError: division by zero, at mytx.py:5"))
+    error = "ZeroDivisionError: division by zero, at mytx.py:5"
+    terminal.tick(late, replace(READY, error=error))
 
     assert capsys.readouterr().out.endswith(
         "  3 wait · 2 OVERDUE, the oldest for 3 m · 0 delivered · "
@@ -100,10 +101,10 @@ def test_the_pipelines_way_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     terminal = Terminal(small_config(tmp_path))
 
     for report in (
-        DriverReport(status="starting", pid=7, start_count=1),
+        PipelineReport(status="starting", pid=7, start_count=1),
         READY,
-        DriverReport(status="waiting", start_count=1, reason="no Java here"),
-        DriverReport(status="starting", pid=8, start_count=2),
+        PipelineReport(status="waiting", start_count=1, reason="no Java here"),
+        PipelineReport(status="starting", pid=8, start_count=2),
     ):
         terminal.driver(report)
 

@@ -3,10 +3,8 @@ import json
 from tests.unit.commands.conftest import Run
 from tests.unit.server.local import carry
 
-from dueline.clock import Clock
-from dueline.flight.control import DriverReport
 from dueline.message import Message
-from dueline.server.process import BrokerProcess, NoPipeline
+from dueline.server.process import BrokerProcess
 from dueline.spark.delivery import complain
 
 
@@ -46,7 +44,7 @@ def test_what_is_overdue_is_said_with_the_oldest_and_the_last_trouble(
     broker.store.put(Message(topic="t", body=b"x", properties={"TIMER_DELAY_MS": "3600000"}))
     assert "OVERDUE" not in run("stats").out
     broker.store.clock.raise_floor(broker.store.clock.now_ms() + 200_000)
-    broker.pipeline = Failing()
+    broker.pipeline.failed("KeyError: 'paid', at mytx.py:5")
 
     ran = run("stats")
     figures = json.loads(run("stats", "--json").out)
@@ -63,7 +61,7 @@ def test_what_is_overdue_is_said_with_the_oldest_and_the_last_trouble(
 
 
 def test_a_pipeline_elsewhere_is_not_off(broker: BrokerProcess, run: Run) -> None:
-    broker.pipeline.note_asked()
+    broker.pipeline.asked()
 
     rows = {line[:12].strip(): line[12:] for line in run("stats").lines}
 
@@ -73,25 +71,15 @@ def test_a_pipeline_elsewhere_is_not_off(broker: BrokerProcess, run: Run) -> Non
 def test_a_pipeline_elsewhere_says_what_went_wrong_until_it_has_finished_a_batch(
     broker: BrokerProcess, run: Run
 ) -> None:
-    broker.pipeline.note_asked()
+    broker.pipeline.asked()
 
     complain(f"127.0.0.1:1, {broker.address}", "KeyError: 'paid', at mytx.py:5")
 
     rows = {line[:12].strip(): line[12:] for line in run("stats").lines}
     assert rows["TROUBLE"].endswith("ago: KeyError: 'paid', at mytx.py:5")
     assert rows["pipeline"].startswith("elsewhere, asked for work ")
-    broker.pipeline.note_committed()
+    broker.pipeline.committed()
     assert "TROUBLE" not in run("stats").out
-
-
-class Failing(NoPipeline):
-    """A pipeline that has had an error."""
-
-    def __init__(self) -> None:
-        super().__init__(Clock())
-
-    def report(self) -> DriverReport:
-        return DriverReport(status="ready", error="KeyError: 'paid', at mytx.py:5", error_ms=1)
 
 
 def test_a_clock_that_stands_still_is_said_first(broker: BrokerProcess, run: Run) -> None:

@@ -1,3 +1,4 @@
+import socket
 import subprocess
 import sys
 import threading
@@ -6,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import free_port
 from tests.unit.server.local import (
     carry,
     connect,
@@ -102,6 +104,24 @@ def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
             [sys.executable, "-c", OPEN_STORE, str(config.store_folder)], check=False
         )
         assert opened.returncode == 0
+
+
+def test_a_start_that_fails_half_way_leaves_nothing_running(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        flight_port = free_port()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        flags = {"listen.grpc": address, "grpc.tls": "off"}
+        flags["listen.flight"] = f"127.0.0.1:{flight_port}"
+        config = small_config(tmp_path, **flags)
+        before = set(threading.enumerate())
+
+        with pytest.raises(Unavailable, match=r"listen\.grpc: expected to listen on"):
+            BrokerProcess(config).start()
+
+        wait_until(lambda: set(threading.enumerate()) <= before, "the end of all threads")
+        socket.create_server(("127.0.0.1", flight_port)).close()
+    with running(small_config(tmp_path)):
+        pass  # nobody else has the store
 
 
 OPEN_STORE = """

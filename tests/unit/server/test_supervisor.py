@@ -9,8 +9,8 @@ import pytest
 from tests.descriptors import no_descriptors
 from tests.unit.server.local import wait_until
 
+from dueline.broker.pipeline import PipelineReport, PipelineStatus
 from dueline.clock import Clock
-from dueline.flight.control import DriverReport
 from dueline.server import supervisor as supervisors
 from dueline.server.supervisor import Supervisor
 
@@ -43,15 +43,15 @@ class Watched:
     """A supervisor, what it told, and its log."""
 
     def __init__(self, folder: Path, script: str) -> None:
-        self.told: list[DriverReport] = []
+        self.told: list[PipelineReport] = []
         self.failures: list[BaseException] = []
         self.log_path = folder / "child.log"
+        self.status = PipelineStatus(Clock(), on_change=self.told.append)
         self.supervisor = Supervisor(
             [sys.executable, "-c", script],
             os.environ,
             log_path=self.log_path,
-            clock=Clock(),
-            on_change=self.told.append,
+            status=self.status,
             on_failure=self.failures.append,
         )
 
@@ -63,7 +63,7 @@ class Watched:
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     def wait_for_pid(self) -> int:
-        return wait_until(lambda: self.supervisor.report().pid, "the child's start")
+        return wait_until(lambda: self.status.report().pid, "the child's start")
 
 
 Supervise = Callable[[str], Watched]
@@ -100,12 +100,12 @@ def test_a_child_is_ready_when_it_has_finished_a_batch(supervise: Supervise) -> 
     watched = supervise(UNTIL_TOLD)
     pid = watched.wait_for_pid()
 
-    watched.supervisor.note_asked()
-    assert watched.supervisor.report().status == "starting", "nothing can be delivered yet"
-    watched.supervisor.note_committed()
-    watched.supervisor.note_committed()
+    watched.status.asked()
+    assert watched.status.report().status == "starting", "nothing can be delivered yet"
+    watched.status.committed()
+    watched.status.committed()
 
-    report = watched.supervisor.report()
+    report = watched.status.report()
     assert (report.status, report.pid, report.start_count) == ("ready", pid, 1)
     assert report.asked_ms is not None
     assert watched.statuses == ["starting", "ready"]
@@ -116,7 +116,7 @@ def test_a_killed_child_is_started_again(supervise: Supervise) -> None:
     first = watched.wait_for_pid()
 
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: watched.supervisor.report().start_count == 2, "another start")
+    wait_until(lambda: watched.status.report().start_count == 2, "another start")
     second = watched.wait_for_pid()
 
     assert second != first
@@ -127,7 +127,7 @@ def test_a_killed_child_is_started_again(supervise: Supervise) -> None:
 def test_a_child_that_fails_at_once_is_tried_again_and_again(supervise: Supervise) -> None:
     watched = supervise("print('2026-01-01 00:00:00,000 CRITICAL no Java here'); exit(1)")
 
-    wait_until(lambda: watched.supervisor.report().start_count >= 3, "three starts")
+    wait_until(lambda: watched.status.report().start_count >= 3, "three starts")
 
     waiting = [report for report in watched.told if report.status == "waiting"]
     assert waiting[0].reason == "no Java here"
@@ -141,11 +141,11 @@ def test_an_error_is_known_while_the_child_goes_on_and_gone_after_a_batch(
         f"print('2026-01-01 00:00:00,000 WARNING 1 / 0 failed', flush=True); {UNTIL_TOLD}"
     )
 
-    wait_until(lambda: watched.supervisor.report().error == "1 / 0 failed", "the error")
-    assert watched.supervisor.report().error_ms is not None
-    watched.supervisor.note_committed()
+    wait_until(lambda: watched.status.report().error == "1 / 0 failed", "the error")
+    assert watched.status.report().error_ms is not None
+    watched.status.committed()
 
-    assert (watched.supervisor.report().error, watched.supervisor.report().error_ms) == ("", None)
+    assert (watched.status.report().error, watched.status.report().error_ms) == ("", None)
 
 
 REFUSING = "print('2026-01-01 00:00:00,000 CRITICAL transform: no such', flush=True); exit(2)"
@@ -160,7 +160,7 @@ def test_a_child_whose_arguments_are_wrong_is_not_started_again(tmp_path: Path) 
     (failure,) = watched.failures
     assert isinstance(failure, supervisors.PipelineRefused)
     assert failure.message.endswith("set up: transform: no such")
-    assert watched.supervisor.report().start_count == 1
+    assert watched.status.report().start_count == 1
 
 
 def test_a_child_that_has_been_ready_is_started_again_whatever_it_says(
@@ -171,10 +171,10 @@ def test_a_child_that_has_been_ready_is_started_again_whatever_it_says(
         "print('started', flush=True); sys.stdin.read()"
     )
     wait_until(lambda: "started" in watched.log(), "the child's start")
-    watched.supervisor.note_committed()
+    watched.status.committed()
     os.kill(watched.wait_for_pid(), signal.SIGTERM)
 
-    wait_until(lambda: watched.supervisor.report().start_count >= 2, "another start")
+    wait_until(lambda: watched.status.report().start_count >= 2, "another start")
 
 
 def test_a_warning_of_an_earlier_run_is_not_the_reason_of_a_later_end(
@@ -189,7 +189,7 @@ if not os.path.exists("{0}"):
 os.kill(os.getpid(), signal.SIGKILL)
 """
     watched = supervise(script.format(tmp_path / "mark"))
-    wait_until(lambda: watched.supervisor.report().start_count >= 3, "three starts")
+    wait_until(lambda: watched.status.report().start_count >= 3, "three starts")
 
     reasons = [report.reason for report in watched.told if report.status == "waiting"]
     assert reasons[0] == "old trouble"
@@ -202,7 +202,7 @@ def test_pauses_double_up_to_a_bound(
     monkeypatch.setattr(supervisors, "BACKOFF_S_MAX", 0.04)
     watched = supervise("exit(3)")
 
-    wait_until(lambda: watched.supervisor.report().start_count >= 5, "five starts")
+    wait_until(lambda: watched.status.report().start_count >= 5, "five starts")
 
     pauses = [record.args[1] for record in caplog.records if "starting it again" in record.msg]  # type: ignore[index]
     assert pauses[:4] == [0.01, 0.02, 0.04, 0.04]
@@ -215,7 +215,7 @@ def test_stopping_ends_the_child_and_does_not_start_another(supervise: Supervise
     watched.supervisor.stop()
 
     assert not is_alive(pid)
-    assert watched.supervisor.report().status == "stopped"
+    assert watched.status.report().status == "stopped"
     assert watched.statuses.count("starting") == 1
 
 
@@ -249,11 +249,13 @@ def test_a_child_ends_when_the_supervisors_process_is_killed(tmp_path: Path) -> 
     script = f"""
 import os, sys, threading
 from pathlib import Path
+from dueline.broker.pipeline import PipelineStatus
 from dueline.clock import Clock
 from dueline.server.supervisor import Supervisor
+status = PipelineStatus(Clock(), on_change=lambda report: print(report.pid, flush=True))
 supervisor = Supervisor(
-    [sys.executable, "-c", {UNTIL_TOLD!r}], os.environ, log_path=Path("child.log"), clock=Clock(),
-    on_change=lambda report: print(report.pid, flush=True), on_failure=print,
+    [sys.executable, "-c", {UNTIL_TOLD!r}], os.environ, log_path=Path("child.log"),
+    status=status, on_failure=print,
 )
 supervisor.start()
 threading.Event().wait()
@@ -292,6 +294,6 @@ def test_a_child_that_cannot_be_started_is_tried_again(
 ) -> None:
     with no_descriptors():
         watched = supervise(UNTIL_TOLD)
-        wait_until(lambda: "could not be started" in watched.supervisor.report().reason, "a reason")
+        wait_until(lambda: "could not be started" in watched.status.report().reason, "a reason")
 
     assert is_alive(watched.wait_for_pid())
