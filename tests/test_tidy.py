@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+import dueline.client
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "dueline"
 
@@ -24,6 +26,18 @@ MODULE_LINES_MAX = 500
 # A ratchet: functions that are longer than one screen, with their length. Entries may shrink and
 # go, never grow; a new one needs a reason beside it.
 LONG_FUNCTIONS: dict[str, int] = {}
+
+# Names that nothing in the package uses, with the reason. Short: what is not needed is deleted.
+KEPT_NAMES = {
+    "broker/inflight/inflight.py: InFlight.held_count": "how tests see what a group holds",
+}
+# What users use: a module for their tests, and the client. And enumerations of what a peer may say,
+# which are made by value.
+USED_ELSEWHERE = re.compile(
+    r"testing\.py: .*|wire/codes\.py: (Language|Serialization)\..*|client/.*: ("
+    + "|".join(dueline.client.__all__)
+    + r")(\.[a-z].*)?"
+)
 
 Rule = Callable[[ast.Module], Iterator[str]]
 
@@ -123,6 +137,47 @@ def forbidden_words(text: str) -> Iterator[str]:
             yield f"line {number}: {match.group()}"
 
 
+def defined_names(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Functions, classes, methods and constants: each with the class it is in, or "".
+
+    What is inside of functions is ruff's to find; fields of values are part of their shape.
+    """
+    bodies = [("", tree.body)]
+    while bodies:
+        owner, body = bodies.pop()
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield owner, node.name
+            if isinstance(node, ast.ClassDef):
+                bodies.append((node.name, node.body))
+            elif isinstance(node, ast.If):
+                bodies += [(owner, node.body), (owner, node.orelse)]
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for name in (each for target in targets for each in ast.walk(target)):
+                    if isinstance(name, ast.Name) and name.id.lstrip("_").isupper():
+                        yield owner, name.id
+
+
+def used_names(tree: ast.Module) -> Iterator[str]:
+    """Every name that is read, called, imported, or looked up by its text."""
+    exported = {
+        id(text)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        for text in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names if alias.asname is not None)
+        elif isinstance(node, ast.Constant) and id(node) not in exported:
+            yield str(node.value)
+
+
 # --- the project follows them ---------------------------------------------------------------------
 
 
@@ -166,6 +221,23 @@ def test_modules_stay_small() -> None:
     lengths = {_name(path): len(path.read_text().splitlines()) for path in sources}
 
     assert {name: n for name, n in lengths.items() if n > MODULE_LINES_MAX} == {}
+
+
+def test_every_name_is_used() -> None:
+    """By the program, not by its tests alone; or it is there for others, and listed."""
+    trees = {path: _tree(path) for path in PACKAGE.rglob("*.py")}
+    used = {name for tree in trees.values() for name in used_names(tree)}
+    unused = {
+        f"{path.relative_to(PACKAGE).as_posix()}: {f'{owner}.' if owner else ''}{name}"
+        for path, tree in trees.items()
+        for owner, name in defined_names(tree)
+        if name not in used and not name.startswith("__")
+        if not _is_called_by_a_library(path, owner, name)
+    }
+    found = {each for each in unused if not USED_ELSEWHERE.fullmatch(each)}
+
+    assert found - KEPT_NAMES.keys() == set(), "delete them"
+    assert KEPT_NAMES.keys() - found == set(), "these are used now: strike them from the list"
 
 
 def test_every_module_says_what_it_is() -> None:
@@ -272,6 +344,34 @@ def test_function_length_does_not_count_the_docstring() -> None:
     assert list(function_lengths(ast.parse(source))) == [("f", 2)]
 
 
+def test_definitions_are_found() -> None:
+    source = (
+        "A = 1\n_b = 2\nclass C:\n    D: int = 1\n    e: int = 1\n    def f(self):\n        g = 1\n"
+    )
+
+    assert list(defined_names(ast.parse(source))) == [("", "A"), ("", "C"), ("C", "D"), ("C", "f")]
+
+
+@pytest.mark.parametrize(
+    ("source", "is_used"),
+    [
+        ("print(x)", True),
+        ("y.x()", True),
+        ("f'{x}'", True),
+        ("getattr(y, 'x')", True),
+        ("from m import x as y", True),
+        ("def f(y: x): ...", True),
+        ("from m import x", False),
+        ("x = 1", False),
+        ("def x(): ...", False),
+        ("__all__ = ['x']", False),
+        ("'about x'", False),
+    ],
+)
+def test_uses_are_told_from_definitions(source: str, is_used: bool) -> None:
+    assert ("x" in used_names(ast.parse(source))) == is_used
+
+
 # --- reading the sources --------------------------------------------------------------------------
 
 
@@ -286,6 +386,15 @@ def _name(path: Path) -> str:
 @cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), filename=str(path))
+
+
+def _is_called_by_a_library(path: Path, owner: str, name: str) -> bool:
+    """Does a class outside of this package, which this one derives from, define the method?"""
+    if not owner:
+        return False
+    module = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    bases = getattr(importlib.import_module(module), owner).__mro__[1:]
+    return any(name in vars(base) for base in bases if not base.__module__.startswith("dueline"))
 
 
 def _calls(tree: ast.Module) -> Iterator[ast.Call]:

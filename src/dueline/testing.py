@@ -214,11 +214,6 @@ class FaultyFiles(Files):
             super().remove(path)
             self._note(path, _Change("remove", (path.name,), removed, unsynced))
 
-    def remove_folder(self, path: Path) -> None:
-        """Removes file by file, so that a power cut may bring some of them back."""
-        for file in list(self.walk(path)):
-            self.remove(file)
-
     def make_one_folder(self, path: Path) -> None:
         self.step("make_folder", path)
         with self._lock:

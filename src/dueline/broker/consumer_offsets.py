@@ -91,11 +91,6 @@ class ConsumerOffsets:
         with self._lock:
             return sorted(topic for topic, name in self._table if name == group)
 
-    def groups_of(self, topic: str) -> list[str]:
-        """The groups that have read from a topic."""
-        with self._lock:
-            return sorted(name for each, name in self._table if each == topic)
-
     def all(self) -> dict[tuple[str, str], dict[int, int]]:
         """Everything, by topic and group."""
         with self._lock:

@@ -83,14 +83,6 @@ class QueueLocks:
                     self.budget.give(_size((group, queue), known))
                     del self._held[group, queue]
 
-    def holder(self, group: str, queue: Queue) -> str | None:
-        """Who holds a queue now."""
-        with self._lock:
-            known = self._held.get((group, queue))
-            if known is None or _is_void(known, self._clock.now_ms()):
-                return None
-            return known.client_id
-
     def _prune(self, now_ms: int) -> None:
         for key in [key for key, lock in self._held.items() if _is_void(lock, now_ms)]:
             self.budget.give(_size(key, self._held.pop(key)))

@@ -35,7 +35,13 @@ GROUP: Final = "dueline_producer"
 IN_FLIGHT_MAX: Final = 256
 BATCH_SIZE_BYTES_MAX: Final = 1 << 20
 RETRY_S: Final = 0.1
-
+_STORED: Final = (
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
+"""The message is there; brokers of Apache's say that their disk or replica is late with it."""
 
 OnResult = Callable[[int, Sent | BrokerError], None]
 """Called with a message's place among those given, and its answer."""
@@ -240,7 +246,7 @@ class AsyncProducer:
                 queue = await self._queue(cluster, message)
                 connection = await cluster.broker(message.topic, queue.broker_name)
                 answer = await self._ask(connection, *request(queue))
-                if answer.code == ResponseCode.SUCCESS:
+                if answer.code in _STORED:
                     return answer, queue
                 raise error_of(answer)
             except OutcomeUnknown as error:

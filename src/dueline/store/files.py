@@ -10,7 +10,7 @@ store before any of them, lose what was not synced, or make the disk full
     File.resize, File.sync  ftruncate, fdatasync
     Files.new               an empty file
     Files.move              a name changes, not yet for good
-    Files.remove, Files.remove_folder, Files.make_one_folder
+    Files.remove, Files.make_one_folder
     Files.sync_folder       names in a folder are there for good
     Files.sync_disk         everything is there for good
 
@@ -347,9 +347,6 @@ class Files:
     def remove(self, path: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-
-    def remove_folder(self, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)
 
     def make_folder(self, path: Path) -> None:
         """Create `path` and its parents, durably."""

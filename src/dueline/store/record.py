@@ -66,7 +66,6 @@ BLANK_MAGIC: Final = 0xCBD43194
 GAP_MAGIC: Final = 0xD0E11A9E
 HEADER_SIZE: Final = 88
 RECORD_SIZE_MIN: Final = HEADER_SIZE + 3
-RECORD_SIZE_MAX: Final = 64 * 1024 * 1024
 HOST_V6_EXTRA: Final = 12
 
 MARK_PRESENT: Final = 1 << 62
@@ -78,7 +77,6 @@ MARK_NUMBER_MASK: Final = (1 << MARK_CHECK_SHIFT) - 1
 
 NO_OFFSET: Final = -1  # the queue offset of a record that is in no queue yet
 QUEUE_OFFSET_AT: Final = 20
-POSITION_AT: Final = 28
 SYS_FLAG_AT: Final = 36
 STORE_MS_AT: Final = 56
 STORE_MS_END: Final = STORE_MS_AT + HOST_V6_EXTRA + 8

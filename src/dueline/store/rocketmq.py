@@ -277,13 +277,6 @@ class IndexFile:
             number = previous
         return found
 
-    def times_ms(self) -> npt.NDArray[np.int64]:
-        """When each entry was stored, to the second."""
-        result: npt.NDArray[np.int64] = self.begin_ms + 1000 * self.entries["seconds"].astype(
-            np.int64
-        )
-        return result
-
 
 def index_hash(topic: str, key: str) -> int:
     """The hash under which RocketMQ enters a key.

@@ -86,10 +86,6 @@ class Moved:
     kept_offset_count: int = 0
     finished_before_ms: int | None = None
 
-    @property
-    def taken_count(self) -> int:
-        return sum(self.kinds[kind] for kind in (Kind.WAITING, Kind.VISIBLE, Kind.HALF))
-
 
 def take_over(
     source: Source,

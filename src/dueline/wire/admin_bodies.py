@@ -27,7 +27,6 @@ __all__ = [
     "ProducerConnections",
     "QueueOffsets",
     "QueueProgress",
-    "RegisterBroker",
     "SubscriptionAnswer",
     "TopicConfig",
     "TopicConfigs",
@@ -65,14 +64,6 @@ class TopicConfigs(Body):
 
     data_version: DataVersion = field(default_factory=DataVersion)
     topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
-
-
-@body
-class RegisterBroker(Body):
-    """103: a broker tells the name server its topics."""
-
-    filter_server_list: list[str] = field(default_factory=list)
-    topic_config_serialize_wrapper: TopicConfigs = field(default_factory=TopicConfigs)
 
 
 @body

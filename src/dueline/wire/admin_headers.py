@@ -7,11 +7,10 @@ joins them.
 
 from __future__ import annotations
 
-from dueline.wire.header import Header, Long, header, wire
+from dueline.wire.header import Header, Long, header
 
 __all__ = [
     "AddWritePermissionResponse",
-    "AllTopicConfigRequest",
     "BrokerConfigResponse",
     "BrokerConsumeStatsRequest",
     "BrokerNameRequest",
@@ -20,7 +19,6 @@ __all__ = [
     "ConsumeStatsRequest",
     "ConsumeTimeSpanRequest",
     "ConsumerRunningInfoRequest",
-    "ConsumerStatusRequest",
     "CreateTopicRequest",
     "DeleteGroupRequest",
     "DeleteTopicRequest",
@@ -31,11 +29,8 @@ __all__ = [
     "NamespaceRequest",
     "ProducerGroupRequest",
     "QueryConsumeQueueRequest",
-    "RegisterBrokerRequest",
-    "RegisterBrokerResponse",
     "ResetOffsetRequest",
     "TopicRequest",
-    "UnregisterBrokerRequest",
     "ValueResponse",
     "WipeWritePermissionResponse",
 ]
@@ -70,39 +65,6 @@ class ValueResponse(Header):
     """The answer to 101."""
 
     value: str | None = None
-
-
-@header
-class RegisterBrokerRequest(Header):
-    """103 to the name server; the body lists the topics, zlib when `compressed`."""
-
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    ha_server_addr: str
-    broker_id: Long
-    compressed: bool = False
-    body_crc32: int | None = wire("bodyCrc32", default=None)
-    heartbeat_timeout_millis: Long | None = None
-    enable_acting_master: bool | None = None
-
-
-@header
-class RegisterBrokerResponse(Header):
-    """The answer to 103."""
-
-    ha_server_addr: str | None = None
-    master_addr: str | None = None
-
-
-@header
-class UnregisterBrokerRequest(Header):
-    """104 to the name server."""
-
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    broker_id: Long
 
 
 @header
@@ -162,15 +124,6 @@ class CreateTopicRequest(Header):
     topic_sys_flag: int | None = None
     attributes: str | None = None
     force: bool | None = None
-
-
-@header
-class AllTopicConfigRequest(Header):
-    """21; the newest brokers ask for it in pages."""
-
-    topic_seq: int | None = None
-    max_topic_num: int | None = None
-    data_version: str | None = None
 
 
 @header
@@ -248,15 +201,6 @@ class ResetOffsetRequest(Header):
     is_force: bool
     queue_id: int | None = None
     offset: Long | None = None
-
-
-@header
-class ConsumerStatusRequest(Header):
-    """221, forwarded to clients."""
-
-    topic: str
-    group: str
-    client_addr: str | None = None
 
 
 @header

@@ -29,7 +29,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from dueline.errors import LimitExceeded, ProtocolError
 from dueline.wire.codes import Language
-from dueline.wire.command import NO_EXT, ONEWAY_FLAG, RESPONSE_FLAG, Command
+from dueline.wire.command import NO_EXT, ONEWAY_FLAG, Command
 from dueline.wire.frame import FRAME_SIZE_BYTES_MAX, FrameDecoder
 
 __all__ = ["Answered", "Connection", "answer_frame"]
@@ -120,7 +120,7 @@ class Connection(Generic[T]):
                 self.size_bytes = size_bytes = (
                     len(frame.header) + len(frame.body) + _FIELD_SIZE_BYTES * len(command.ext)
                 )
-                if command.flag & RESPONSE_FLAG:
+                if command.is_response:
                     call = self._calls.pop(command.opaque, None)
                     yield Answered(call.token if call is not None else None, command)
                 else:

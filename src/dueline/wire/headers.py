@@ -20,12 +20,7 @@ __all__ = [
     "ConsumerGroupRequest",
     "EndTransactionRequest",
     "HeartbeatResponse",
-    "NotificationRequest",
-    "NotificationResponse",
     "OffsetResponse",
-    "PeekRequest",
-    "PollingInfoRequest",
-    "PollingInfoResponse",
     "PopRequest",
     "PopResponse",
     "PullRequest",
@@ -344,16 +339,6 @@ class PopResponse(Header):
 
 
 @header
-class PeekRequest(Header):
-    """200052."""
-
-    consumer_group: str
-    topic: str
-    queue_id: int
-    max_msg_nums: int
-
-
-@header
 class AckRequest(Header):
     """200051; `extra_info` is the receipt of the pop."""
 
@@ -383,40 +368,3 @@ class ChangeInvisibleTimeResponse(Header):
     pop_time: Long
     invisible_time: Long
     revive_qid: int
-
-
-@header
-class NotificationRequest(Header):
-    """200054: wait until there is something to pop."""
-
-    consumer_group: str
-    topic: str
-    queue_id: int
-    poll_time: Long
-    born_time: Long
-    order: bool = False
-    attempt_id: str | None = None
-
-
-@header
-class NotificationResponse(Header):
-    """The answer to 200054."""
-
-    has_msg: bool
-    polling_full: bool = False
-
-
-@header
-class PollingInfoRequest(Header):
-    """200055."""
-
-    consumer_group: str
-    topic: str
-    queue_id: int
-
-
-@header
-class PollingInfoResponse(Header):
-    """The answer to 200055."""
-
-    polling_num: int

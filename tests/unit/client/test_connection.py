@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.unit.wire.codecs import decode_command
+from tests.unit.client.scripted import GENEROUS_S, read_frame
 
 from dueline.client.connection import AsyncConnection
 from dueline.errors import Unavailable
 from dueline.wire import Command
-
-GENEROUS_S = 60.0
 
 Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Use = Callable[[AsyncConnection], Awaitable[None]]
@@ -43,11 +41,6 @@ def run(play: Play, use: Use, asked: list[Command] | None = None) -> None:
         server.close()
 
     asyncio.run(both())
-
-
-async def read_frame(reader: asyncio.StreamReader) -> Command:
-    prefix = await reader.readexactly(4)
-    return decode_command(prefix + await reader.readexactly(int.from_bytes(prefix, "big")))
 
 
 async def until_closed(reader: asyncio.StreamReader) -> None:

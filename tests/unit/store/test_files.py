@@ -161,8 +161,6 @@ def test_folders_are_made_with_their_parents(files: Files, tmp_path: Path) -> No
     assert (tmp_path / "a" / "b" / "c").is_dir()
     (tmp_path / "a" / "f").write_bytes(b"")
     assert list(files.walk(tmp_path)) == [tmp_path / "a" / "f"]
-    files.remove_folder(tmp_path / "a")
-    assert not files.exists(tmp_path / "a")
 
 
 def test_names_are_sorted_and_without_temporaries(files: Files, tmp_path: Path) -> None:
@@ -216,7 +214,6 @@ def test_only_the_owner_may_read_what_is_made(files: Files, tmp_path: Path) -> N
 
 def test_removing_what_is_not_there_is_no_error(files: Files, tmp_path: Path) -> None:
     files.remove(tmp_path / "missing")
-    files.remove_folder(tmp_path / "missing")
 
 
 def test_disk_use_is_a_ratio(files: Files, tmp_path: Path) -> None:

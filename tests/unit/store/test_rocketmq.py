@@ -94,7 +94,6 @@ def test_chain_is_walked_from_the_newest() -> None:
     assert index.find(4) == [20]
     assert index.find(1) == []
     assert index.find(5) == []
-    assert index.times_ms().tolist()[1:] == [1_000, 2_000, 3_000]
 
 
 def test_chain_that_goes_in_circles_ends() -> None:

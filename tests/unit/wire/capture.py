@@ -69,3 +69,5 @@ def _captured(number: int, line: str) -> Captured:
 JSON_FRAMES = captured("wire-json.txt")
 BINARY_FRAMES = captured("wire-binary.txt")
 ALL_FRAMES = JSON_FRAMES + BINARY_FRAMES
+OF_BROKERS = (103, 104)
+"""Requests that only brokers send, to a name server of another kind than ours."""

@@ -82,21 +82,6 @@ def test_body_is_these_bytes(data: bytes, value: Body) -> None:
     assert_codec(data, value, decode=type(value).decode, encode=lambda body: body.encode())
 
 
-def test_registration_as_a_4x_broker_sends_it() -> None:
-    decoded = bodies.RegisterBroker.decode(
-        b'{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{"counter":1,'
-        b'"timestamp":1794769746876},"topicConfigTable":{"TopicT":{"order":false,"perm":6,'
-        b'"readQueueNums":4,"topicFilterType":"SINGLE_TAG","topicName":"TopicT","topicSysFlag":0,'
-        b'"writeQueueNums":4}}}}'
-    )
-
-    configs = decoded.topic_config_serialize_wrapper
-    assert configs.data_version.counter == 1
-    assert configs.topic_config_table == {
-        "TopicT": bodies.TopicConfig(topic_name="TopicT", read_queue_nums=4, write_queue_nums=4)
-    }
-
-
 def test_group_configuration_keeps_what_it_does_not_know() -> None:
     decoded = bodies.GroupConfig.decode(
         b'{"groupName":"G","retryMaxTimes":3,"groupRetryPolicy":{"type":"CUSTOMIZED"},'

@@ -1,11 +1,10 @@
 """Headers of clients: every captured one is typed, and written again as it came."""
 
 import pytest
-from tests.unit.wire.capture import JSON_FRAMES, Captured
+from tests.unit.wire.capture import JSON_FRAMES, OF_BROKERS, Captured
 
 from dueline.errors import InvalidRequest
 from dueline.wire import headers
-from dueline.wire.admin_headers import RegisterBrokerRequest, UnregisterBrokerRequest
 from dueline.wire.header import Header
 
 BY_CODE: dict[int, type[Header]] = {
@@ -18,8 +17,6 @@ BY_CODE: dict[int, type[Header]] = {
     38: headers.ConsumerGroupRequest,
     39: headers.CheckTransactionRequest,
     40: headers.ConsumerGroupRequest,
-    103: RegisterBrokerRequest,
-    104: UnregisterBrokerRequest,
     105: headers.RouteRequest,
 }
 # A broker's name rides on most requests; who asks a broker knows whom.
@@ -29,7 +26,7 @@ SPELLED_OUT = {"acceptStandardJsonOnly": "false"}
 
 REQUESTS = [c for c in JSON_FRAMES if not c.fields["flag"] & 1]
 SENDS = [c for c in REQUESTS if c.fields["code"] in (310, 320)]
-OTHERS = [c for c in REQUESTS if c.fields["code"] not in (310, 320, 34)]
+OTHERS = [c for c in REQUESTS if c.fields["code"] not in (310, 320, 34, *OF_BROKERS)]
 
 PROPERTIES = (
     "KEYS\x01key1 key2\x02UNIQ_KEY\x017F00000115AB5FFD2B274C351AF70000"

@@ -21,7 +21,7 @@ from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP_FILE
 
 from dueline.server.grpc.schema import ENUMS, MESSAGES, PACKAGE
 
-__all__ = ["build_pool", "enum_number", "message_class"]
+__all__ = ["build_pool", "message_class"]
 
 _SCALARS: Final = {
     "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
@@ -38,11 +38,6 @@ _FIELD: Final = re.compile(r"(\d+) (\w+) (\*?)(\w+)(\??)(?: oneof\((\w+)\))?")
 def message_class(name: str) -> Any:
     """The class of one of the schema's messages, or of `Timestamp` and `Duration`."""
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(_full_name(name)[1:]))
-
-
-def enum_number(enum: str, name: str) -> int:
-    """An enumeration's number by name."""
-    return ENUMS[enum][name]
 
 
 @cache

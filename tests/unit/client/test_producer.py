@@ -1,0 +1,97 @@
+"""What a producer makes of answers, also of those that only Apache's brokers give."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from tests.unit.client.scripted import GENEROUS_S, Scripted
+
+from dueline.client import AsyncProducer, Sent
+from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, OutcomeUnknown
+from dueline.wire import Command
+
+SEND = 310
+STORED = {"msgId": "7F00000100002A9F0000000000000064", "queueId": "1", "queueOffset": "5"}
+
+
+def send(
+    answers: Callable[[int], Command | None], *, timeout_s: float = GENEROUS_S
+) -> tuple[list[Sent | BrokerError], Scripted]:
+    """Send one message to a broker that answers the n-th send so; the outcome, and the broker."""
+    counted = iter(range(100))
+
+    def answer(request: Command) -> Command | None:
+        told = answers(next(counted))
+        if told is None:
+            return None
+        return request.reply(code=told.code, ext=told.ext, remark=told.remark)
+
+    broker = Scripted({})
+    broker.answers = {105: broker.route, SEND: answer}
+
+    async def run() -> list[Sent | BrokerError]:
+        async with (
+            broker.running() as address,
+            AsyncProducer(address, timeout_s=timeout_s) as producer,
+        ):
+            try:
+                return [await producer.send("orders", b"17")]
+            except BrokerError as error:
+                return [error]
+
+    return asyncio.run(run()), broker
+
+
+def told(code: int, *, remark: str | None = None) -> Command:
+    return Command(code=code, opaque=0, ext=STORED, remark=remark)
+
+
+@pytest.mark.parametrize("code", [0, 10, 11, 12], ids=["ok", "disk", "no-replica", "replica"])
+def test_a_message_that_is_stored_is_sent_once(code: int) -> None:
+    (sent,), broker = send(lambda number: told(code))
+
+    assert isinstance(sent, Sent)
+    assert (sent.topic, sent.offset_id) == ("orders", STORED["msgId"])
+    assert broker.codes().count(SEND) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(13, InvalidRequest), (16, BrokerError), (17, NotFound)],
+    ids=["illegal", "forbidden", "unknown"],
+)
+def test_a_refusal_is_final_and_says_why(code: int, kind: type[BrokerError]) -> None:
+    (error,), broker = send(lambda number: told(code, remark="because"))
+
+    assert type(error) is kind
+    assert str(error) == f"because (code {code})"
+    assert broker.codes().count(SEND) == 1
+
+
+def test_a_busy_broker_is_asked_again() -> None:
+    (sent,), broker = send(lambda number: told(2 if number < 2 else 0))
+
+    assert isinstance(sent, Sent)
+    assert broker.codes().count(SEND) == 3
+
+
+def test_a_broker_that_stays_busy_is_a_limit() -> None:
+    (error,), broker = send(lambda number: told(2, remark="too much"))
+
+    assert isinstance(error, LimitExceeded)
+    assert broker.codes().count(SEND) == 3
+
+
+def test_no_answer_is_not_called_a_refusal() -> None:
+    (error,), broker = send(lambda number: None, timeout_s=0.05)
+
+    assert isinstance(error, OutcomeUnknown)
+    assert broker.codes().count(SEND) == 3
+
+
+def test_an_unknown_outcome_stays_unknown_though_later_attempts_are_refused() -> None:
+    (error,), _ = send(lambda number: told(1 if number == 0 else 2))
+
+    assert isinstance(error, OutcomeUnknown)
