@@ -246,6 +246,13 @@ def test_every_module_says_what_it_is() -> None:
     ] == []
 
 
+def test_every_folder_is_a_package() -> None:
+    """One that is not is passed over by the tool that checks the import layers."""
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+
+    assert [_name(each) for each in folders if not (each / "__init__.py").is_file()] == []
+
+
 def test_every_unit_test_module_mirrors_a_source_module() -> None:
     unit = ROOT / "tests" / "unit"
     orphans = []

@@ -1,0 +1,1 @@
+"""The broker process: its threads and ports, and a door for each protocol."""
