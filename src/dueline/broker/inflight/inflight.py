@@ -66,7 +66,7 @@ class InFlight:
             offsets: where groups stood that used another protocol; it is told how far they are.
         """
         self._clock = clock
-        self._log = ReceiptLog(path, files, is_synced=is_synced)
+        self._log = ReceiptLog(path, files, clock, is_synced=is_synced)
         self._lanes = Lanes(self._log, store, offsets)
         self.is_present: Callable[[str], bool] = lambda owner: False
         """Is this owner still there? Decides about renewing."""

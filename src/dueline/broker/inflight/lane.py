@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dueline.budget import Budget
@@ -149,6 +149,13 @@ class Lane:
         """Put everything in order of offsets, after a replay that may have repeated changes."""
         self.entries = dict(sorted(self.entries.items()))
         self._groups = {group: deque(sorted(at)) for group, at in self._groups.items()}
+
+    def set_back(self, delta_ms: int) -> None:
+        """The clock was set back by so much: everything that is held is held as long as before."""
+        self._times = []
+        for offset, entry in self.entries.items():
+            if not entry.is_parked:
+                self.hold(offset, replace(entry, visible_ms=max(entry.visible_ms - delta_ms, 0)))
 
     def is_blocked(self, message_group: int) -> bool:
         """Is an earlier message of this message group not done?"""

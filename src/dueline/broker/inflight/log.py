@@ -7,11 +7,16 @@
     C  lane (4)  cursor (8)
     H  lane (4)  offset (8)  message group (8)  attempt (4)  serial (4)  visible ms (8)
     F  lane (4)  offset (8)
+    T  time (8)
 
 Big-endian. `L` names a lane, with the queue id's highest bit set if it goes through the group's
 retry topic; the others are `advance`, `hold` and `finish` of it. The epoch is a
 random number made with the file: receipts that clients keep carry it, so those of a deleted store
 are known as foreign.
+
+`T` is the clock's time where it stands. Within a run it only grows; if a later run begins at an
+earlier time, the wall clock was ahead before and was set right, and everything that is held moves
+back by the difference: a message is hidden for no longer than whoever received it asked for.
 
 `append` never blocks: it gathers changes. `flush`, called by the owner's thread, writes what has
 gathered with one write, and one fsync if somebody waits for it. Acknowledgements wait; receipts do
@@ -39,6 +44,7 @@ from pathlib import Path
 from typing import Final
 
 from dueline.broker.inflight.lane import Entry, Lane
+from dueline.clock import Clock
 from dueline.errors import (
     BrokerError,
     InvalidRequest,
@@ -66,6 +72,7 @@ _LANE: Final = struct.Struct(">cIIQBB")
 _CURSOR: Final = struct.Struct(">cIQ")
 _HOLD: Final = struct.Struct(">cIQQIIQ")
 _FINISH: Final = struct.Struct(">cIQ")
+_TIME: Final = struct.Struct(">cQ")
 
 Change = bytes
 Done = Callable[[BaseException | None], None]
@@ -77,6 +84,9 @@ class LaneName:
 
     group: str
     topic: str
+
+
+_Lanes = dict[int, tuple[Lane, LaneName]]
 
 
 def lane_change(lane: Lane, name: LaneName) -> Change:
@@ -109,8 +119,10 @@ def finish(lane: Lane, offset: int) -> Change:
 class ReceiptLog:
     """The file; any thread may `append`, one at a time may `flush`."""
 
-    def __init__(self, path: Path, files: Files, *, is_synced: bool = True) -> None:
+    def __init__(self, path: Path, files: Files, clock: Clock, *, is_synced: bool = True) -> None:
         self._path = path
+        self._clock = clock
+        self._time_ms = 0  # the last that was gathered
         self._files = files
         self._is_synced = is_synced
         self._lock = threading.Lock()
@@ -132,7 +144,7 @@ class ReceiptLog:
 
     def open(self) -> Iterator[tuple[Lane, LaneName]]:
         """The lanes as the file leaves them; a torn end is forgotten."""
-        lanes: dict[int, tuple[Lane, LaneName]] = {}
+        lanes: _Lanes = {}
         if not self._files.exists(self._path):
             self._files.make_folder(self._path.parent)
             self.epoch = int.from_bytes(os.urandom(4), "big")
@@ -140,8 +152,12 @@ class ReceiptLog:
         data = self._files.read(self._path)
         self._end = self._read_header(data)
         for frame_end, changes in _frames(data, self._end):
-            _replay(changes, lanes)
+            self._time_ms = _replay(changes, lanes, self._time_ms)
             self._end = frame_end
+        now_ms = self._clock.now_ms()
+        if now_ms < self._time_ms:
+            self._gathered.append(_TIME.pack(b"T", now_ms))
+            self._time_ms = _set_back(lanes, self._time_ms, now_ms)
         for lane, _ in lanes.values():
             lane.settle()
         self._file = self._files.open(self._path, writable=True)
@@ -183,10 +199,18 @@ class ReceiptLog:
                     f"receipts {self._path}: expected at most {GATHERED_COUNT_MAX} changes to wait "
                     f"for the disk, found {len(self._gathered)}; receive again later"
                 )
-            self._gathered.extend(changes)
+            self._gather(changes)
             if done is not None:
                 self._waiting.append(done)
         self.on_gathered()
+
+    def _gather(self, changes: Iterable[Change]) -> None:
+        now_ms = self._clock.now_ms()
+        before = len(self._gathered)
+        self._gathered.extend(changes)
+        if len(self._gathered) > before and now_ms != self._time_ms:
+            self._gathered.insert(before, _TIME.pack(b"T", now_ms))
+            self._time_ms = now_ms
 
     def flush(self, state: Callable[[], Iterable[Change]]) -> None:
         """Write what has gathered, and answer those who wait.
@@ -201,6 +225,7 @@ class ReceiptLog:
             with self._lock:
                 changes, self._gathered = self._gathered, []
                 waiting, self._waiting = self._waiting, []
+                time_ms = self._time_ms
             if not changes and not waiting:
                 return
             error = self._write(changes, is_synced=bool(waiting) and self._is_synced)
@@ -209,7 +234,7 @@ class ReceiptLog:
             if isinstance(error, StoreClosed):
                 raise error
             if error is None and self._end >= self._rewrite_at:
-                self._rewrite(state)
+                self._rewrite(state, time_ms)
 
     def close(self, state: Callable[[], Iterable[Change]]) -> None:
         """Write what has gathered and let go of the file."""
@@ -270,11 +295,11 @@ class ReceiptLog:
         free_bytes = self._files.disk(self._path.parent).free_bytes
         return _ALLOCATE_BYTES if free_bytes > 4 * _ALLOCATE_BYTES else 0
 
-    def _rewrite(self, state: Callable[[], Iterable[Change]]) -> None:
-        payload = b"".join(state())
-        chunks = [_HEADER.pack(MAGIC, self.epoch)]
-        if payload:
-            chunks += [_FRAME.pack(len(payload), zlib.crc32(payload)), payload]
+    def _rewrite(self, state: Callable[[], Iterable[Change]], time_ms: int) -> None:
+        # Not the time of now: what was gathered in between, and follows, may be older.
+        payload = b"".join([_TIME.pack(b"T", time_ms), *state()])
+        frame = _FRAME.pack(len(payload), zlib.crc32(payload))
+        chunks = [_HEADER.pack(MAGIC, self.epoch), frame, payload]
         try:
             self._files.replace(self._path, chunks)
         except Unavailable:
@@ -311,7 +336,8 @@ def _frames(data: bytes, at: int) -> Iterator[tuple[int, memoryview]]:
         at = end
 
 
-def _replay(changes: memoryview, lanes: dict[int, tuple[Lane, LaneName]]) -> None:
+def _replay(changes: memoryview, lanes: _Lanes, time_ms: int) -> int:
+    """Take in a frame's changes; returns the time that it has come to."""
     at = 0
     while at < len(changes):
         kind = bytes(changes[at : at + 1])
@@ -325,15 +351,27 @@ def _replay(changes: memoryview, lanes: dict[int, tuple[Lane, LaneName]]) -> Non
         elif kind == b"H":
             _replay_hold(changes, at, lanes)
             at += _HOLD.size
+        elif kind == b"T":
+            time_ms = _set_back(lanes, time_ms, _TIME.unpack_from(changes, at)[1])
+            at += _TIME.size
         else:
             assert kind == b"F", f"receipts: unknown change {kind!r} in a sound frame"
             _, number, offset = _FINISH.unpack_from(changes, at)
             if number in lanes:
                 lanes[number][0].finish(offset)
             at += _FINISH.size
+    return time_ms
 
 
-def _replay_hold(changes: memoryview, at: int, lanes: dict[int, tuple[Lane, LaneName]]) -> None:
+def _set_back(lanes: _Lanes, before_ms: int, now_ms: int) -> int:
+    """Time goes on at `now_ms`; if that is earlier, so is the end of every holding."""
+    if now_ms < before_ms:
+        for lane, _ in lanes.values():
+            lane.set_back(before_ms - now_ms)
+    return now_ms
+
+
+def _replay_hold(changes: memoryview, at: int, lanes: _Lanes) -> None:
     _, number, offset, message_group, attempt, serial, visible_ms = _HOLD.unpack_from(changes, at)
     if number in lanes:
         entry = Entry(
@@ -342,7 +380,7 @@ def _replay_hold(changes: memoryview, at: int, lanes: dict[int, tuple[Lane, Lane
         lanes[number][0].hold(offset, entry)
 
 
-def _replay_lane(changes: memoryview, at: int, lanes: dict[int, tuple[Lane, LaneName]]) -> int:
+def _replay_lane(changes: memoryview, at: int, lanes: _Lanes) -> int:
     _, number, queue_id, cursor, group_size, topic_size = _LANE.unpack_from(changes, at)
     at += _LANE.size
     group = bytes(changes[at : at + group_size]).decode()

@@ -15,7 +15,7 @@ from dueline.broker.inflight import log as receipt_log
 from dueline.broker.inflight.receipt import Receipt
 from dueline.errors import StoreClosed
 from dueline.store import Files
-from dueline.testing import FaultyFiles
+from dueline.testing import FaultyFiles, ManualClock
 
 
 @pytest.fixture
@@ -345,6 +345,49 @@ def test_rewritten_file_says_the_same_and_stays_small(
     assert world.inflight.held_count("g", "t") == 10
     world.clock.advance(10_000)
     assert sorted(map(int, world.bodies(100))) == list(range(0, 200, 20))
+
+
+@pytest.mark.parametrize("restart_count", [1, 2, 3])
+@pytest.mark.parametrize("rewrite_size", [1, 1 << 20])
+def test_receipt_of_a_fast_clock_hides_its_message_no_longer_than_was_asked(
+    world: World, monkeypatch: pytest.MonkeyPatch, restart_count: int, rewrite_size: int
+) -> None:
+    monkeypatch.setattr(receipt_log, "REWRITE_SIZE_BYTES", rewrite_size)
+    world.send("a", "b", "c")
+    assert world.bodies(1) == ["a"]
+    world.clock.advance(8 * 3_600_000)
+    assert world.bodies(1) == ["a"]
+    world.clock.advance(3_000)
+    assert world.bodies(1) == ["b"]
+    world.inflight.flush()
+
+    world.clock = ManualClock(START_MS + 20_000)  # set right while the broker was down
+    for _ in range(restart_count):
+        world.restart()
+
+    assert world.bodies() == ["c"]
+    world.clock.advance(6_999)
+    assert world.bodies() == []
+    world.clock.advance(1)
+    assert world.bodies() == ["a"]
+    world.clock.advance(2_999)
+    assert world.bodies() == []
+    world.restart()
+    world.clock.advance(1)
+    assert sorted(world.bodies()) == ["b", "c"]
+
+
+def test_restart_without_a_step_of_the_clock_changes_no_duration(world: World) -> None:
+    world.send("a")
+    assert world.bodies() == ["a"]
+    for _ in range(9):
+        world.clock.advance(1_000)
+        world.restart()
+
+    world.clock.advance(999)
+    assert world.bodies() == []
+    world.clock.advance(1)
+    assert world.bodies() == ["a"]
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -222,12 +222,12 @@ def test_change_of_a_replaced_lane_behind_a_rewritten_file_says_nothing(
     take(world, count=1)
     real = receipt_log.ReceiptLog._rewrite
 
-    def late(log: receipt_log.ReceiptLog, state: object) -> None:
+    def late(log: receipt_log.ReceiptLog, state: object, time_ms: int) -> None:
         """Somebody receives and an operator resets between the write and the rewriting."""
         monkeypatch.setattr(receipt_log.ReceiptLog, "_rewrite", real)
         take(world, count=1)
         world.offsets.reset("g", "t", {0: 0})
-        real(log, world.inflight._lanes.state)
+        real(log, world.inflight._lanes.state, time_ms)
 
     monkeypatch.setattr(receipt_log.ReceiptLog, "_rewrite", late)
     world.inflight.flush()

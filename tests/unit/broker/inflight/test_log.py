@@ -14,11 +14,12 @@ from dueline.broker.inflight.lane import Entry, Lane
 from dueline.broker.inflight.log import LaneName, ReceiptLog
 from dueline.errors import OutcomeUnknown
 from dueline.store.files import Bytes, File, Files, byte_view
+from dueline.testing import ManualClock
 
 
 def held(path: Path) -> list[int]:
     """The offsets that a reader of the file takes for received and not done."""
-    log = ReceiptLog(path, Files())
+    log = ReceiptLog(path, Files(), ManualClock(1_000))
     (lane, _), *_ = log.open()
     log.close(list)
     return list(lane.entries)
@@ -33,7 +34,7 @@ def write(log: ReceiptLog, *changes: bytes) -> None:
 
 
 def open_with_three_held(path: Path, files: Files) -> tuple[ReceiptLog, Lane]:
-    log = ReceiptLog(path, files)
+    log = ReceiptLog(path, files, ManualClock(1_000))
     log.open()
     lane = Lane(number=1, queue_id=0, cursor=0)
     for offset in range(3):
@@ -56,7 +57,7 @@ def test_acknowledgement_behind_a_torn_frame_does_not_come_back(tmp_path: Path) 
     data[torn_at + 4] ^= 1  # its page was lost, the next frame's was not
     path.write_bytes(data)
 
-    log = ReceiptLog(path, Files())
+    log = ReceiptLog(path, Files(), ManualClock(1_000))
     log.open()
     write(log, receipt_log.finish(lane, 2))  # a frame as long as the torn one
     log.close(list)
@@ -145,7 +146,7 @@ def fields_of(data: bytes) -> list[tuple[str, dict[str, int], bytes]]:
 
 
 def test_the_file_is_what_its_page_says(tmp_path: Path) -> None:
-    log = ReceiptLog(tmp_path / "receipts.log", Files())
+    log = ReceiptLog(tmp_path / "receipts.log", Files(), ManualClock(1_234))
     log.open()
     lane = Lane(number=7, queue_id=3, cursor=41)
     lane.hold(40, Entry(attempt=2, visible_ms=5_000, serial=9))
@@ -154,8 +155,9 @@ def test_the_file_is_what_its_page_says(tmp_path: Path) -> None:
     write(log, *changes)
     log.close(list)
 
-    named, held_one, advanced, finished = fields_of((tmp_path / "receipts.log").read_bytes())
+    timed, named, held_one, advanced, finished = fields_of((tmp_path / "receipts.log").read_bytes())
     sizes = {"group_size": 1, "topic_size": 3}
+    assert timed == ("T", {"time": 1_234}, b"")
     assert named == ("L", {"lane": 7, "queue": 3, "cursor": 41, **sizes}, b"gtop")
     message = {"offset": 40, "message_group": 0, "attempt": 2, "serial": 9, "visible_ms": 5_000}
     assert held_one == ("H", {"lane": 7, **message}, b"")
