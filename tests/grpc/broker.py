@@ -23,6 +23,7 @@ from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
 from dueline.broker.transactions import TransactionOptions
 from dueline.clock import Clock
+from dueline.server.asker import Asker
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.grpc.server import GrpcServer
 from dueline.server.receipts import ReceiptWriter
@@ -72,7 +73,8 @@ class TestBroker:
         )
         self._stopping = threading.Event()
         self._carrier = threading.Thread(target=self._carry, daemon=True)
-        self._parts = (self.writer, self.receipts, self.ticker, self.server)
+        self.asker = Asker(self.broker.asking, self.store.clock, on_failure=self.failures.append)
+        self._parts = (self.writer, self.receipts, self.ticker, self.server, self.asker)
 
     def __enter__(self) -> Self:
         for part in self._parts:
@@ -89,7 +91,7 @@ class TestBroker:
         self.engine.refuse()
         self._stopping.set()
         self._carrier.join()
-        for part in (self.server, self.writer, self.receipts, self.ticker):
+        for part in (self.asker, self.server, self.writer, self.receipts, self.ticker):
             part.stop()
         self.broker.close()
         self.store.close()

@@ -16,6 +16,7 @@ from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
 from dueline.clock import Clock
+from dueline.server.asker import Asker
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
@@ -84,11 +85,13 @@ class RunningBroker:
             ),
             on_failure=self.failures.append,
         )
+        self._asker = Asker(self.broker.asking, self.clock, on_failure=self.failures.append)
         self._stopping = threading.Event()
         self._writer.start()
         self._ticker.start()
         self._receipts.start()
         self.service.start()
+        self._asker.start()
         self._carrier = start_thread("carrier", self._carry, on_failure=self.failures.append)
 
     @property
@@ -115,6 +118,7 @@ class RunningBroker:
         self._stopping.set()
         self._carrier.join()
         self.engine.refuse()
+        self._asker.stop()
         self._writer.stop()
         self.service.stop()
         self._receipts.stop()

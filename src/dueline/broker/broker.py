@@ -6,6 +6,7 @@
     groups            who is here, and what they subscribe to     memory: heartbeats
     locks             who consumes which queue in order           memory: renewals
     transactions      half messages that wait for a decision      read from the store
+    asking            questions about them to their producers     memory
     inflight          received and not acknowledged yet           receipts.log
     delayed           messages that were accepted and are not due the store
     acceptance        whether anything new is taken               memory
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from dueline.broker.asking import Asking
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.delayed import Delayed
 from dueline.broker.engine import Engine
@@ -96,6 +98,7 @@ class Broker:
         self.transactions: Final = Transactions(
             self.store, offsets, self.put, self.options.transactions
         )
+        self.asking: Final = Asking(self.transactions)
         self.delayed: Final = Delayed(
             self.store, self.acceptance, self.topics, broker_name=self.options.broker_name
         )

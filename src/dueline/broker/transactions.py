@@ -6,7 +6,7 @@ way an *outcome* record with the half message's queue offset is written, for a c
 message is on disk: a power cut may lose any part of what is written together, and a half message
 that counts as decided is never looked at again. The producer is answered before that, since the
 message says by itself that it was committed. What has no outcome after a while is asked for: `due`
-lists it, and a protocol passes the question to a producer of the group.
+lists it, and `dueline.broker.asking` finds a producer to ask.
 
 Everything known here is read from the two topics, from where the group `CID_RMQ_SYS_TRANS` stands
 on: at start, and then whatever is new. So it does not matter which protocol a half message came
@@ -45,8 +45,6 @@ from dueline.message import (
     SYS_TRANSACTION_MASK,
     Message,
     decode_properties,
-    message_id,
-    real_queue_id,
 )
 from dueline.store import ReadStatus, Record, Store
 from dueline.store import record as records
@@ -69,13 +67,15 @@ class TransactionOptions:
 
     first_ask_ms: int = 6_000
     ask_interval_ms: int = 30_000
+    look_again_ms: int = 1_000
+    """After nobody was there to be asked."""
     ask_count_max: int = 15
     undecided_ms_max: int = 24 * 3_600_000
 
 
 @dataclass(slots=True, kw_only=True)
 class Half:
-    """An undecided message; `question()` of the owner has the rest."""
+    """An undecided message; its record has the rest."""
 
     queue_offset: int
     position: int
@@ -110,7 +110,6 @@ class Transactions:
         # In order of offset, which is the order of reading; the first one is needed often.
         self._undecided: OrderedDict[int, Half] = OrderedDict()
         self._agenda = Agenda()
-        self._agenda_of_topics = Agenda()
         self._unconcluded: dict[int, Half] = {}  # what they become is on disk, their outcome not
         self._half_offset = self._start_of(HALF_TOPIC)
         self._outcome_offset = self._start_of(OUTCOME_TOPIC)
@@ -162,13 +161,10 @@ class Transactions:
         ask_ms = record.store_ms + self._wait_ms(properties)
         self._undecided[half.queue_offset] = half
         self._agenda.put(half.queue_offset, ask_ms)
-        if half.is_of_topic:
-            self._agenda_of_topics.put(half.queue_offset, ask_ms)
 
     def _remove(self, offset: int) -> None:
         if self._undecided.pop(offset, None) is not None:
             self._agenda.remove(offset)
-            self._agenda_of_topics.remove(offset)
 
     def _wait_ms(self, properties: Mapping[str, str]) -> int:
         seconds = properties.get("CHECK_IMMUNITY_TIME_IN_SECONDS", "")
@@ -233,17 +229,34 @@ class Transactions:
 
     # Deciding
 
-    def end(self, position: int, *, commit: bool, group: str, done: Ended) -> None:
+    def end(
+        self,
+        position: int,
+        *,
+        commit: bool,
+        group: str,
+        done: Ended,
+        queue_offset: int | None = None,
+    ) -> None:
         """Commit or roll back the half message at a position; `done` gets None or the error.
 
         Deciding again changes nothing and is no error.
 
+        Args:
+            group: of the producer that decides; empty: it has none.
+            queue_offset: what the producer takes for the half message's; None: it does not say.
+
         Raises:
-            NotFound: no half message stands there.
+            NotFound: no half message stands there, or one of another queue offset.
             InvalidRequest: it belongs to another producer group.
             Unavailable, LimitExceeded: it cannot be written now; decide again later.
         """
         record = self.record(position)
+        if queue_offset is not None and record.queue_offset != queue_offset:
+            raise NotFound(
+                f"transaction: expected queue offset {record.queue_offset}, found {queue_offset}",
+                position=position,
+            )
         properties = decode_properties(record.properties)
         owner = properties.get("PGROUP", "")
         if group and owner and owner != group:
@@ -324,35 +337,24 @@ class Transactions:
 
     # Asking
 
-    def due(self, now_ms: int, *, count_max: int = 1_000, of_topics: bool = False) -> list[Half]:
-        """The messages whose producers should be asked now; `asked` says that they were.
-
-        Args:
-            of_topics: those that any producer of their topic may be asked about. They have times
-                of their own: who asks by group finds nobody, and puts them off.
-        """
+    def due(self, now_ms: int, *, count_max: int = 1_000) -> list[Half]:
+        """The messages whose producers should be asked now; `asked` says that they were."""
         with self._lock:
             self.refresh()
             self._conclude_again()
-            agenda = self._agenda_of_topics if of_topics else self._agenda
-            halves = [self._undecided[offset] for offset in agenda.due(now_ms, count_max)]
+            halves = [self._undecided[offset] for offset in self._agenda.due(now_ms, count_max)]
             for half in halves:
                 if half.is_ending:  # if that fails, it is asked for after all
-                    agenda.put(half.queue_offset, now_ms + self._options.ask_interval_ms)
+                    self._agenda.put(half.queue_offset, now_ms + self._options.ask_interval_ms)
             return [half for half in halves if not half.is_ending]
-
-    def put_off(self, half: Half, at_ms: int) -> None:
-        """One that is asked for by topic: look again at this time."""
-        with self._lock:
-            if half.queue_offset in self._undecided:
-                self._agenda_of_topics.put(half.queue_offset, at_ms)
 
     def asked(self, half: Half, now_ms: int, *, is_heard: bool) -> bool:
         """Somebody was asked, or nobody was there; returns whether the message was given up."""
         options = self._options
+        again_ms = options.ask_interval_ms if is_heard else options.look_again_ms
         with self._lock:
             if half.queue_offset in self._undecided:
-                self._agenda.put(half.queue_offset, now_ms + options.ask_interval_ms)
+                self._agenda.put(half.queue_offset, now_ms + again_ms)
         half.ask_count += is_heard
         if (
             half.ask_count <= options.ask_count_max
@@ -382,21 +384,6 @@ class Transactions:
         }
         properties["REAL_TOPIC"] = message.topic
         return replace(message, topic=UNDECIDED_TOPIC, queue_id=0, properties=properties)
-
-    def question(self, half: Half) -> Record:
-        """The half message as its producer knows it: the real topic and queue, its own place."""
-        record = self.record(half.position)
-        properties = decode_properties(record.properties)
-        return replace(
-            record,
-            topic=half.topic.encode(),
-            queue_id=real_queue_id(properties.get("REAL_QID")),
-            mark=0,
-        )
-
-    def offset_id(self, half: Half) -> str:
-        """The half message's offset id."""
-        return message_id(self.record(half.position).store_host, half.position)
 
 
 def _outcome(queue_offset: int) -> Message:

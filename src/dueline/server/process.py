@@ -33,6 +33,7 @@ from dueline.clock import Clock
 from dueline.config import Config
 from dueline.errors import StoreClosed, Unavailable
 from dueline.server.accepted import Accepted
+from dueline.server.asker import Asker
 from dueline.server.backups import Backups
 from dueline.server.caretaker import Caretaker
 from dueline.server.connections import Connections
@@ -182,6 +183,7 @@ class BrokerProcess:
         )
         yield self.remoting
         yield self._writer
+        yield Asker(self.broker.asking, self.clock, on_failure=on_failure)
         yield Accepted(self.connections, self._own_ports, on_failure=on_failure)
 
     def _flight(self) -> BrokerService:

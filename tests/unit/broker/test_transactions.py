@@ -315,19 +315,6 @@ def test_producer_can_ask_for_more_time(broker: Broker) -> None:
     assert len(broker.transactions.due(now_ms + 60_000)) == 1
 
 
-def test_question_shows_the_message_as_its_producer_knows_it(broker: Broker) -> None:
-    sent = broker.half(KEYS="k")
-    (half,) = broker.transactions.due(1 << 60)
-
-    question = broker.transactions.question(half)
-
-    assert (question.topic, question.queue_id) == (b"orders", 1)
-    assert (question.position, question.queue_offset) == (sent.position, sent.queue_offset)
-    assert decode_properties(question.properties)["KEYS"] == "k"
-    assert records.decode(question.encode()) == question
-    assert broker.transactions.offset_id(half) == sent.message_id
-
-
 def test_message_that_nobody_decides_is_put_aside(broker: Broker) -> None:
     broker.half(DELAY="3")
     now_ms = broker.clock.now_ms()
@@ -363,19 +350,14 @@ def test_full_writer_puts_nothing_aside_and_loses_nothing(broker: Broker) -> Non
     assert [record.body for record in broker.read("orders", 1)] == [b"half"]
 
 
-def test_the_two_ways_of_asking_do_not_put_each_other_off(broker: Broker) -> None:
-    sent = broker.half(PGROUP="orders")
-    now_ms = broker.clock.now_ms() + 6_000
-    (half,) = broker.transactions.due(now_ms)
-    broker.transactions.asked(half, now_ms, is_heard=False)
+def test_decision_names_the_half_message_that_stands_there(broker: Broker) -> None:
+    sent = broker.half()
 
-    assert broker.transactions.due(now_ms, of_topics=True) == [half]
-    broker.transactions.put_off(half, now_ms + 1_000)
-
-    assert broker.transactions.due(now_ms + 999, of_topics=True) == []
-    assert broker.transactions.due(now_ms + 1_000, of_topics=True) == [half]
-    broker.end(sent, commit=False, group="orders")
-    assert broker.transactions.due(1 << 60, of_topics=True) == []
+    with pytest.raises(NotFound, match="queue offset"):
+        broker.transactions.end(
+            sent.position, commit=True, group="pg", queue_offset=sent.queue_offset + 1, done=print
+        )
+    assert broker.read("orders", 1) == []
 
 
 def test_half_messages_are_refused_while_too_many_are_undecided(

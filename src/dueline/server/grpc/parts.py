@@ -28,7 +28,7 @@ from dueline.server.outbox import Outbox
 from dueline.server.runtime import Runtime
 from dueline.server.shares import Share, Shares
 
-__all__ = ["Parts", "Peer"]
+__all__ = ["Parts", "Peer", "resolve"]
 
 T = TypeVar("T")
 
@@ -80,13 +80,13 @@ class Parts:
         """Store messages; an answer for each when they are on disk."""
         answer: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
         size_bytes = sum(len(message.body) for message in messages)
-        self.sending.send(destination, messages, partial(_resolve, answer), size_bytes=size_bytes)
+        self.sending.send(destination, messages, partial(resolve, answer), size_bytes=size_bytes)
         return await answer
 
     async def forwarded(self, message: Message) -> None:
         """Store a message of the broker's own; returns when it is on disk."""
         answer: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
-        self.sending.forward(message, partial(_resolve, answer))
+        self.sending.forward(message, partial(resolve, answer))
         accepted(await answer)
 
     async def finished(self, group: str, topic: str, receipt: str) -> None:
@@ -94,7 +94,7 @@ class Parts:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: BaseException | None) -> None:
-            self.outbox.post(lambda: _resolve(answer, error))
+            self.outbox.post(lambda: resolve(answer, error))
 
         self.inflight.acknowledge(group, topic, receipt, done)
         await answer
@@ -138,7 +138,8 @@ def client_id_of(context: Any) -> str:
     raise Refused(Code.CLIENT_ID_REQUIRED, "metadata: expected x-mq-client-id, found none")
 
 
-def _resolve(answer: asyncio.Future[Any], result: Any) -> None:
+def resolve(answer: asyncio.Future[Any], result: Any) -> None:
+    """Let who waits for an answer have it."""
     if answer.done():  # the caller has gone
         return
     if isinstance(result, BaseException):

@@ -28,7 +28,6 @@ from dueline.server.grpc.front import Front
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.grpc.parts import Parts, Peer
 from dueline.server.grpc.service import MessagingService
-from dueline.server.grpc.transactions import GrpcTransactions
 from dueline.server.outbox import Outbox
 from dueline.server.runtime import Runtime
 from dueline.server.shares import Shares
@@ -39,7 +38,6 @@ from dueline.store.files import Files
 __all__ = ["GrpcServer"]
 
 STOP_GRACE_S: Final = 1.0
-ASK_EVERY_S: Final = 1.0
 READER_COUNT: Final = 4
 
 log = logging.getLogger(__name__)
@@ -144,12 +142,10 @@ class GrpcServer:
             self._start_error = _start_error(error, self.options.address)
             self._is_started.set()
             return
-        asking = asyncio.create_task(self._ask_forever(service.transactions))
         self._is_started.set()
         try:
             await self._stopping.wait()
         finally:
-            asking.cancel()
             self._clients.stop()
             if self._front is not None:
                 await self._front.refuse()
@@ -192,25 +188,6 @@ class GrpcServer:
         if self._front is not None:
             found = self._front.client_of(found[1]) or found
         return Peer(host=found[0], port=found[1])
-
-    # Undecided transactions
-
-    async def _ask_forever(self, transactions: GrpcTransactions) -> None:
-        while True:
-            await asyncio.sleep(ASK_EVERY_S)
-            try:
-                await self._ask_producers(transactions)
-            except Exception:  # tried again in a second
-                log.exception("asking about undecided transactions failed")
-
-    async def _ask_producers(self, transactions: GrpcTransactions) -> None:
-        """Ask about what has been undecided for long."""
-        now_ms = self._broker.clock.now_ms()
-        due = await asyncio.get_running_loop().run_in_executor(
-            self._executor, transactions.due, now_ms
-        )
-        for half in due:
-            await transactions.ask(half, now_ms)
 
 
 def _call_count_max(options: GrpcOptions) -> int:

@@ -46,7 +46,7 @@ class MessagingService:
         receiving = Receiving(parts, routes)
         offsets = GrpcOffsets(parts, routes)
         telemetry = Telemetry(parts)
-        self.transactions: Final = GrpcTransactions(parts)
+        transactions = GrpcTransactions(parts)
         self._unary: Final[dict[str, Unary]] = {
             "QueryRoute": routes.query_route,
             "QueryAssignment": routes.query_assignment,
@@ -56,7 +56,7 @@ class MessagingService:
             "AckMessage": receiving.ack_message,
             "ChangeInvisibleDuration": receiving.change_invisible_duration,
             "ForwardMessageToDeadLetterQueue": receiving.forward_message_to_dead_letter_queue,
-            "EndTransaction": self.transactions.end_transaction,
+            "EndTransaction": transactions.end_transaction,
             "NotifyClientTermination": telemetry.notify_client_termination,
             "GetOffset": offsets.get_offset,
             "UpdateOffset": offsets.update_offset,

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
+from dueline.broker.asking import Ask, Question
 from dueline.broker.transactions import Half
 from dueline.errors import InvalidRequest, NotFound
-from dueline.message import decode_properties, parse_message_id
+from dueline.message import parse_message_id
 from dueline.server.grpc.clients import Client
 from dueline.server.grpc.codes import Code, Refused, ok
 from dueline.server.grpc.convert import plain_proto, shown_name
-from dueline.server.grpc.parts import Parts
+from dueline.server.grpc.parts import Parts, resolve
 from dueline.server.grpc.routes import topic_of
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
@@ -30,9 +33,6 @@ _Resource: Final = message_class("Resource")
 _COMMIT: Final = ENUMS["TransactionResolution"]["COMMIT"]
 _ROLLBACK: Final = ENUMS["TransactionResolution"]["ROLLBACK"]
 
-LOOK_AGAIN_MS: Final = 1_000
-"""After nobody was there to be asked."""
-
 log = logging.getLogger(__name__)
 
 
@@ -41,6 +41,8 @@ class GrpcTransactions:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._tasks: set[asyncio.Future[None]] = set()
+        parts.broker.asking.add_door(self.producers)
 
     async def end_transaction(self, request: Any, context: Any) -> Any:
         topic_of(request.topic)
@@ -59,19 +61,10 @@ class GrpcTransactions:
         return _EndResponse(status=ok())
 
     async def _ended(self, position: int, *, commit: bool) -> None:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[None] = loop.create_future()
-
-        def resolve(error: BaseException | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(None)
-            else:
-                answer.set_exception(error)
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: BaseException | None) -> None:
-            loop.call_soon_threadsafe(resolve, error)
+            self._parts.outbox.post(partial(resolve, answer, error))
 
         transactions = self._parts.broker.transactions
         await self._parts.off_loop(
@@ -81,40 +74,36 @@ class GrpcTransactions:
 
     # Asking
 
-    def due(self, now_ms: int) -> list[Half]:
-        """Half messages of this protocol whose producers should be asked now."""
-        return self._parts.broker.transactions.due(now_ms, of_topics=True)
+    def producers(self, half: Half) -> Iterable[Ask]:
+        """Clients that publish to the message's topic; any thread may call."""
+        if half.is_of_topic:
+            for client in self._parts.clients.producers_of(half.topic):
+                yield partial(self._ask, client)
 
-    async def ask(self, half: Half, now_ms: int) -> bool:
-        """Ask a client what becomes of a message; returns whether the question went out."""
-        client = next(iter(self._parts.clients.producers_of(half.topic)), None)
-        transactions = self._parts.broker.transactions
-        if client is None:
-            transactions.put_off(half, now_ms + LOOK_AGAIN_MS)
-            return False
-        interval_ms = self._parts.broker.options.transactions.ask_interval_ms
-        transactions.put_off(half, now_ms + interval_ms)
-        try:
-            record = await self._parts.off_loop(lambda: transactions.question(half))
-        except NotFound:
-            return False
-        command = _Command(status=ok())
-        question = command.recover_orphaned_transaction_command
-        question.transaction_id = transactions.offset_id(half)
-        properties = decode_properties(record.properties)
-        topic = _Resource(
-            resource_namespace=client.namespace, name=shown_name(half.topic, client.namespace)
-        )
-        question.message.CopyFrom(plain_proto(record, properties, topic=topic, due_ms=None))
-        transactions.asked(half, now_ms, is_heard=True)
-        return await _write(client, command)
+    def _ask(self, client: Client, question: Question) -> None:
+        self._parts.outbox.post(partial(self._send, client, _command(client, question)))
+
+    def _send(self, client: Client, command: Any) -> None:
+        task = asyncio.ensure_future(_write(client, command))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
-async def _write(client: Client, command: Any) -> bool:
+def _command(client: Client, question: Question) -> Any:
+    command = _Command(status=ok())
+    asked = command.recover_orphaned_transaction_command
+    asked.transaction_id = question.offset_id
+    topic = _Resource(
+        resource_namespace=client.namespace, name=shown_name(question.topic, client.namespace)
+    )
+    message = plain_proto(question.record, question.properties, topic=topic, due_ms=None)
+    asked.message.CopyFrom(message)
+    return command
+
+
+async def _write(client: Client, command: Any) -> None:
     try:
         await client.streams[-1](command)
     except (IndexError, RuntimeError, asyncio.InvalidStateError) as error:
         # The stream ended a moment ago; somebody will be asked next time.
         log.info("a question about a transaction could not be passed on: %s", error)
-        return False
-    return True

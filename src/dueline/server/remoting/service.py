@@ -108,23 +108,19 @@ class RemotingService:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         try:
-            tasks = await self._listen()
+            await self._listen()
         finally:
             self._ready.set()
         await self._stopping.wait()
-        for task in tasks:
-            task.cancel()
         await self._close()
 
-    async def _listen(self) -> list[asyncio.Task[None]]:
+    async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         runtime = Runtime(loop=loop, outbox=Outbox(loop), threads=self._threads)
         context = Context(self._broker, runtime)
-        tasks = []
         if self._options.broker is not None:
             broker = self._hub("broker", runtime)
             members = GroupMembers(context, broker)
-            transactions = TransactionEnds(context, broker)
             for family in (
                 Sends(context),
                 Pulls(context, broker),
@@ -133,7 +129,7 @@ class RemotingService:
                 SendBacks(context),
                 Pops(context, broker),
                 Replies(context),
-                transactions,
+                TransactionEnds(context, broker),
                 Queries(context, broker),
                 Admin(context, broker),
                 Assignments(context),
@@ -145,13 +141,11 @@ class RemotingService:
             )
             vip = [self._options.vip] if self._options.vip is not None else []
             await broker.listen(self._options.broker, *vip)
-            tasks.append(asyncio.create_task(transactions.ask()))
             members.expire()
         if self._options.name_server is not None:
             names = self._hub("name server", runtime)
             names.add(NameServer(context, names).table())
             await names.listen(self._options.name_server)
-        return tasks
 
     def _hub(self, name: str, runtime: Runtime) -> Hub:
         made = Hub(name, runtime, self.limits, self._connections)
