@@ -49,7 +49,7 @@ def test_every_door_decides_alike(broker: BrokerProcess, door: str, name: str) -
         delay_ms=case.attempt.delay_ms,
     )
     before = waiting(broker)
-    topics = set(broker.broker.topics.all().topic_config_table)
+    topics = set(broker.broker.topics.all().entries)
     ends = broker.store.stats()["commit_log"]["end"]
 
     try:
@@ -61,7 +61,7 @@ def test_every_door_decides_alike(broker: BrokerProcess, door: str, name: str) -
         assert refusal
         assert waiting(broker) == before
         assert broker.store.stats()["commit_log"]["end"] == ends
-        assert set(broker.broker.topics.all().topic_config_table) == topics
+        assert set(broker.broker.topics.all().entries) == topics
         return
     assert refusal is None
     (taken,) = [each for each in waiting(broker) if each not in before]

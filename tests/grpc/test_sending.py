@@ -9,7 +9,7 @@ import pytest
 from tests.grpc.broker import TestBroker
 from tests.grpc.calls import Caller
 
-from dueline.wire.admin_bodies import TopicConfig
+from dueline.broker.topics import TopicConfig
 
 OK = 20000
 NOW_S = 1_800_000_000

@@ -275,16 +275,16 @@ def test_headers_of_producers_that_are_remembered_are_short(
     broker: RunningBroker, peer: Peer
 ) -> None:
     handler = broker.service.hubs[0].table[RequestCode.SEND_MESSAGE_V2]
-    targets = handler.__self__._targets  # type: ignore[attr-defined]
+    heads = handler.__self__._heads  # type: ignore[attr-defined]
     for number in range(20):
         ext = send_ext("orders", f"{number}" + "p" * 50_000)
         assert peer.call(RequestCode.SEND_MESSAGE_V2, ext, b"x").code == 0
         ext = {**send_ext("orders", f"p{number}"), "i": "a\x01" + "x" * 30_000}
         assert peer.call(RequestCode.SEND_MESSAGE_V2, ext, b"x").code == 0
 
-    assert len(targets) == 20
-    assert all(len(str(key)) < 2_000 for key in targets)
-    assert all(target.header.properties is None for target in targets.values())
+    assert len(heads) == 20
+    assert all(len(str(key)) < 2_000 for key in heads)
+    assert all(len(str(head)) < 2_000 for head in heads.values())
 
 
 def test_requests_that_wait_are_bounded_in_bytes(tmp_path: Path) -> None:

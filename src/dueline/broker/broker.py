@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from dueline.broker.asking import Asking
+from dueline.broker.consumer_groups import ConsumerGroups
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.delayed import Delayed
 from dueline.broker.engine import Engine
@@ -29,7 +30,6 @@ from dueline.broker.group_configs import GroupTable
 from dueline.broker.groups import Groups
 from dueline.broker.inflight import InFlight
 from dueline.broker.locks import QueueLocks
-from dueline.broker.names import retry_topic
 from dueline.broker.topics import TopicOptions, Topics
 from dueline.broker.transactions import TransactionOptions, Transactions
 from dueline.broker.writing import Done, Put
@@ -110,6 +110,9 @@ class Broker:
             offsets=offsets,
             is_synced=engine.store.options.flush == "sync",
         )
+        self.consumer_groups: Final = ConsumerGroups(
+            self.group_table, self.topics, offsets, self.inflight
+        )
 
     def put(self, messages: Sequence[Message], done: Done) -> None:
         """Hand messages to the writer as they are; `done` is called from its thread.
@@ -120,15 +123,6 @@ class Broker:
         """
         self.acceptance.check()
         self._submit(messages, done)
-
-    def ensure_group(self, name: str) -> None:
-        """A consumer group is here: it has a configuration, and a topic for its retries.
-
-        Raises:
-            NotFound: groups are not made by being used.
-        """
-        config = self.group_table.find(name)
-        self.topics.ensure(retry_topic(name), queue_count=max(config.retry_queue_nums, 1))
 
     def save(self) -> None:
         """Make topics and groups durable; blocks for the disk."""

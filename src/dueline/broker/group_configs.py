@@ -2,67 +2,108 @@
 
     {"dataVersion": {…}, "subscriptionGroupTable": {"billing": {"retryMaxTimes": 16, …}}}
 
-That is RocketMQ's `subscriptionGroup.json`. A group that nobody has configured gets the defaults
-when it is first seen. As with topics, `save` makes changes durable and is called by whoever
-answers; losing a default costs nothing. Any thread may call.
+That is RocketMQ's `subscriptionGroup.json` (see `dueline.broker.config_table`). A group that nobody
+has configured gets the defaults when it is first seen; losing a default costs nothing. Any thread
+may call.
 """
 
 from __future__ import annotations
 
-import threading
+import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from dueline.broker.config_table import ConfigTable, Form, Snapshot
 from dueline.broker.consumer_offsets import check_group
+from dueline.broker.names import TRANSACTION_GROUP
 from dueline.budget import Budget
 from dueline.clock import Clock
-from dueline.errors import InvalidRequest, LimitExceeded, NotFound
+from dueline.errors import InvalidRequest, NotFound
 from dueline.store.files import Files
-from dueline.wire import fastjson
-from dueline.wire.admin_bodies import DataVersion, GroupConfig, GroupConfigs
 
-__all__ = ["GroupTable"]
+__all__ = ["GroupConfig", "GroupTable", "check_client_group", "check_may_consume"]
 
 GROUP_COUNT_MAX: Final = 100_000
 GROUPS_SIZE_BYTES_MAX: Final = 128 << 20
-CONFIG_SIZE_BYTES_MAX: Final = 64 << 10
 _CONFIG_SIZE: Final = 768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """One consumer group."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool | None = None
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    notify_consumer_ids_changed_enable: bool = True
+    group_sys_flag: int | None = None
+    consume_timeout_minute: int | None = None
+    attributes: dict[str, str] | None = None
+    # Newer clients and tools send these; they are kept as they are.
+    group_retry_policy: Any = None
+    subscription_data_set: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.group_name
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes, with its text; parts of it are any JSON that a tool has sent."""
+        extras = (self.attributes, self.group_retry_policy, self.subscription_data_set)
+        size = _CONFIG_SIZE + 2 * len(self.group_name)
+        return size + sum(8 * len(json.dumps(each)) for each in extras if each is not None)
+
+
+_FORM: Final = Form(
+    kind=GroupConfig,
+    one="consumer group",
+    many="consumer groups",
+    key="subscriptionGroupTable",
+    count_max=GROUP_COUNT_MAX,
+    without_file="groups then have the defaults again",
+)
 
 
 class GroupTable:
     """The configured consumer groups of one broker."""
 
     def __init__(self, path: Path, files: Files, *, clock: Clock, auto_create: bool = True) -> None:
-        self._path = path
-        self._files = files
-        self._clock = clock
         self._auto_create = auto_create
-        self._lock = threading.Lock()
-        self._save_lock = threading.Lock()
-        self._table: dict[str, GroupConfig] = {}
-        self.budget: Final = Budget("consumer groups", GROUPS_SIZE_BYTES_MAX)
-        self._counter = 0
-        self._saved_counter = 0
-        self._changed_ms = clock.now_ms()
-        if files.exists(path):
-            self._load(files.read(path))
+        self._table = ConfigTable(
+            path, files, _FORM, clock=clock, size_bytes_max=GROUPS_SIZE_BYTES_MAX
+        )
 
-    def _load(self, data: bytes) -> None:
-        try:
-            found = GroupConfigs.decode(data)
-        except InvalidRequest as error:
-            raise InvalidRequest(
-                f"{self._path}: expected consumer groups as JSON, found: {error.message}; repair "
-                "the file, or remove it: groups then have the defaults again",
-                path=str(self._path),
-            ) from error
-        self._table = dict(found.subscription_group_table)
-        self.budget.add(sum(map(_size, self._table.values())))
-        self._counter = self._saved_counter = found.data_version.counter
+    @property
+    def budget(self) -> Budget:
+        return self._table.budget
 
     def get(self, name: str) -> GroupConfig | None:
         """A group that was seen or configured."""
         return self._table.get(name)
+
+    def existing(self, name: str) -> GroupConfig:
+        """A group that must have been seen or configured.
+
+        Raises:
+            NotFound: it was not.
+        """
+        config = self._table.get(name)
+        if config is None:
+            raise NotFound(
+                f"consumer group {name[:200]}: expected one that exists, found none; create it "
+                "first",
+                what="group",
+                group=name,
+            )
+        return config
 
     def find(self, name: str) -> GroupConfig:
         """A group, made with the defaults if it may be.
@@ -76,77 +117,61 @@ class GroupTable:
             return config
         check_group(name)
         if not self._auto_create:
-            raise NotFound(
-                f"consumer group {name}: expected one that exists, found none; create it first",
-                what="group",
-                group=name,
-            )
+            return self.existing(name)
         return self.put(GroupConfig(group_name=name))
 
     def put(self, config: GroupConfig) -> GroupConfig:
-        """Make a group, or change one."""
-        check_group(config.group_name)
-        size = _size(config)
-        if size > CONFIG_SIZE_BYTES_MAX:
-            raise InvalidRequest(
-                f"consumer group {config.group_name}: expected a configuration of at most "
-                f"{CONFIG_SIZE_BYTES_MAX} bytes, found {size}",
-                limit=CONFIG_SIZE_BYTES_MAX,
-                found=size,
-            )
-        with self._lock:
-            if config.group_name not in self._table and len(self._table) >= GROUP_COUNT_MAX:
-                raise LimitExceeded(
-                    f"consumer groups: expected at most {GROUP_COUNT_MAX}, found as many; "
-                    "delete some first",
-                    limit=GROUP_COUNT_MAX,
-                    found=len(self._table) + 1,
-                )
-            known = self._table.get(config.group_name)
-            self.budget.take(size - (0 if known is None else _size(known)))
-            self._table[config.group_name] = config
-            self._touch()
-        return config
+        """Make a group, or change one.
+
+        Raises:
+            InvalidRequest: a name that no group can have, or the broker's own.
+            LimitExceeded: too many groups.
+        """
+        check_client_group(config.group_name)
+        return self._table.put(config)
 
     def delete(self, name: str) -> bool:
         """Forget a group's configuration."""
-        with self._lock:
-            known = self._table.pop(name, None)
-            if known is None:
-                return False
-            self.budget.give(_size(known))
-            self._touch()
-            return True
+        return self._table.remove(name)
 
-    def all(self) -> GroupConfigs:
+    def all(self) -> Snapshot[GroupConfig]:
         """Every group, with the table's version."""
-        with self._lock:
-            return GroupConfigs(
-                data_version=DataVersion(counter=self._counter, timestamp=self._changed_ms),
-                subscription_group_table=dict(self._table),
-            )
+        return self._table.snapshot()
 
     def save(self) -> None:
         """Write the file if anything changed since."""
-        with self._save_lock:
-            configs = self.all()
-            if configs.data_version.counter == self._saved_counter:
-                return
-            self._files.make_folder(self._path.parent)
-            self._files.replace(self._path, [configs.encode()])
-            self._saved_counter = configs.data_version.counter
+        self._table.save()
 
     @property
     def is_saved(self) -> bool:
-        return self._counter == self._saved_counter
-
-    def _touch(self) -> None:
-        self._counter += 1
-        self._changed_ms = self._clock.now_ms()
+        return self._table.is_saved
 
 
-def _size(config: GroupConfig) -> int:
-    """What a configuration takes; parts of it are any JSON that a tool has sent."""
-    extras = (config.attributes, config.group_retry_policy, config.subscription_data_set)
-    size = _CONFIG_SIZE + 2 * len(config.group_name)
-    return size + sum(8 * len(fastjson.dumps(each)) for each in extras if each is not None)
+def check_client_group(name: str) -> None:
+    """Refuse names that no group of clients can have.
+
+    Raises:
+        InvalidRequest: a bad name, or the group by which the broker itself reads half messages:
+            whoever moved its offsets would undo transactions.
+    """
+    check_group(name)
+    if name == TRANSACTION_GROUP:
+        raise InvalidRequest(
+            f"consumer group {name}: expected one of clients, found the broker's own",
+            field="group",
+        )
+
+
+def check_may_consume(config: GroupConfig) -> None:
+    """Refuse groups that the operator has stopped.
+
+    Raises:
+        InvalidRequest: it is one.
+    """
+    if not config.consume_enable:
+        raise InvalidRequest(
+            f"consumer group {config.group_name}: expected one that may consume, found one that "
+            "may not",
+            field="group",
+            what="permission",
+        )

@@ -17,10 +17,8 @@ from typing import Final
 
 from dueline.broker.consumer_offsets import check_group
 from dueline.budget import Budget, check_size
-from dueline.wire.bodies import SubscriptionData
-from dueline.wire.codes import Language
 
-__all__ = ["CLIENT_SILENCE_MS_MAX", "Consumption", "Group", "Groups", "Member"]
+__all__ = ["CLIENT_SILENCE_MS_MAX", "Consumption", "Group", "Groups", "Member", "Subscription"]
 
 CLIENT_SILENCE_MS_MAX: Final = 120_000
 GROUPS_SIZE_BYTES_MAX: Final = 64 << 20
@@ -39,7 +37,7 @@ class Member:
     client_id: str
     channel: object
     address: str = ""
-    language: Language = Language.JAVA
+    language: str = "JAVA"
     version: int = 0
     seen_ms: int = 0
 
@@ -58,6 +56,19 @@ class Consumption:
             check_size("consumption", word, WORD_SIZE_MAX)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a group wants of a topic; `tags` and their hashes as the client has worked them out."""
+
+    topic: str
+    expression: str
+    kind: str = "TAG"
+    version: int = 0
+    tags: frozenset[str] = frozenset()
+    tag_hashes: frozenset[int] = frozenset()
+    is_class_filter: bool = False
+
+
 @dataclass(slots=True, kw_only=True)
 class Group:
     """A consumer group with at least one client."""
@@ -65,7 +76,7 @@ class Group:
     name: str
     consumption: Consumption = field(default_factory=Consumption)
     members: dict[str, Member] = field(default_factory=dict)
-    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
 
     @property
     def client_ids(self) -> list[str]:
@@ -96,7 +107,7 @@ class Groups:
         name: str,
         member: Member,
         consumption: Consumption,
-        subscriptions: Iterable[SubscriptionData] | None,
+        subscriptions: Iterable[Subscription] | None,
     ) -> bool:
         """A consumer's heartbeat; returns whether the group changed.
 
@@ -133,7 +144,7 @@ class Groups:
         # The same client on a new connection has the same place in the list.
         return known is None
 
-    def _subscribe(self, group: Group, subscriptions: list[SubscriptionData]) -> bool:
+    def _subscribe(self, group: Group, subscriptions: list[Subscription]) -> bool:
         before = _subscriptions_size(group.subscriptions.values())
         # At most these: of an older version the known one stays, and is counted below.
         self.budget.take(max(_subscriptions_size(subscriptions) - before, 0))
@@ -252,7 +263,7 @@ class Groups:
         return None
 
 
-def _subscribe(group: Group, subscriptions: Iterable[SubscriptionData]) -> bool:
+def _subscribe(group: Group, subscriptions: Iterable[Subscription]) -> bool:
     """Take a client's list: newer versions replace, topics that are not listed go."""
     wanted = {each.topic: each for each in subscriptions}
     is_changed = False
@@ -261,7 +272,7 @@ def _subscribe(group: Group, subscriptions: Iterable[SubscriptionData]) -> bool:
         if known is None:
             is_changed = True
             group.subscriptions[topic] = subscription
-        elif subscription.sub_version > known.sub_version or _differs(known, subscription):
+        elif subscription.version > known.version or _differs(known, subscription):
             is_changed |= _differs(known, subscription)
             group.subscriptions[topic] = subscription
     for topic in [topic for topic in group.subscriptions if topic not in wanted]:
@@ -270,11 +281,11 @@ def _subscribe(group: Group, subscriptions: Iterable[SubscriptionData]) -> bool:
     return is_changed
 
 
-def _differs(known: SubscriptionData, other: SubscriptionData) -> bool:
+def _differs(known: Subscription, other: Subscription) -> bool:
     """Another expression of the same age or a newer one; an older client's does not count."""
-    if other.sub_version < known.sub_version:
+    if other.version < known.version:
         return False
-    return (known.sub_string, known.expression_type) != (other.sub_string, other.expression_type)
+    return (known.expression, known.kind) != (other.expression, other.kind)
 
 
 def _group_size(name: str) -> int:
@@ -285,11 +296,11 @@ def _member_size(member: Member) -> int:
     return _MEMBER_SIZE + 2 * len(member.client_id)
 
 
-def _subscriptions_size(subscriptions: Iterable[SubscriptionData]) -> int:
+def _subscriptions_size(subscriptions: Iterable[Subscription]) -> int:
     return sum(
         _SUBSCRIPTION_SIZE
-        + 4 * (len(each.topic) + len(each.sub_string) + len(each.expression_type))
-        + _TAG_SIZE * len(each.code_set)
-        + sum(_TAG_SIZE + 4 * len(tag) for tag in each.tags_set)
+        + 4 * (len(each.topic) + len(each.expression) + len(each.kind))
+        + _TAG_SIZE * len(each.tag_hashes)
+        + sum(_TAG_SIZE + 4 * len(tag) for tag in each.tags)
         for each in subscriptions
     )

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from dueline.broker.group_configs import GroupConfig
 from dueline.broker.names import dead_topic, retry_topic
 from dueline.message import (
     PROPERTIES_SIZE_MAX,
@@ -27,7 +28,6 @@ from dueline.message import (
     properties_size,
 )
 from dueline.store import Record
-from dueline.wire.admin_bodies import GroupConfig
 
 __all__ = ["dead_letter", "dead_record", "is_dead", "refused"]
 

@@ -26,15 +26,15 @@ from typing import Final, NamedTuple
 from dueline.admission import check_queue_id, check_sender_target, check_target
 from dueline.broker import retries
 from dueline.broker.broker import Broker
+from dueline.broker.group_configs import GroupConfig
 from dueline.broker.names import DEFAULT_TOPIC, dead_topic, group_of_retry
 from dueline.broker.recall_handle import RecallHandle
-from dueline.broker.topics import check_writable
+from dueline.broker.topics import TopicConfig, check_writable
 from dueline.broker.writing import Done, Loop, Results, Writing
 from dueline.errors import BrokerError, InvalidRequest, NotFound
 from dueline.message import SYS_TRANSACTION_MASK, Message, string_hash
 from dueline.store import PutResult
 from dueline.store.draft import SPECIAL_NAMES
-from dueline.wire.admin_bodies import GroupConfig, TopicConfig
 
 __all__ = ["BATCH_COUNT_MAX", "Destination", "Sending"]
 

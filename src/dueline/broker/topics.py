@@ -8,20 +8,21 @@ That is RocketMQ's file. A topic comes into being in one of three ways:
     somebody sends to it           `for_send`, unless the operator forbids it
     its messages are in the store  `get` adopts it: bulk jobs and commands do not ask for a topic
 
-`put` and `for_send` change the table at once and the file with `save`, which whoever answers the
-client calls before: an acknowledged topic survives a crash. `save` writes and syncs a file, so an
-event loop calls it elsewhere. Any thread may call anything.
+`put` and `for_send` change the table at once and the file with `save`, which is called before the
+client is answered (see `dueline.broker.config_table`): an acknowledged topic survives a crash. Any
+thread may call anything.
 """
 
 from __future__ import annotations
 
-import threading
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from dueline.admission import check_queue_id
+from dueline.broker.config_table import ConfigTable, Form, Snapshot
 from dueline.broker.names import (
     DEFAULT_TOPIC,
     OUTCOME_TOPIC,
@@ -32,22 +33,75 @@ from dueline.broker.names import (
 )
 from dueline.budget import Budget
 from dueline.clock import Clock
-from dueline.errors import InvalidRequest, LimitExceeded, NotFound
+from dueline.errors import InvalidRequest, NotFound
 from dueline.message import HALF_TOPIC, QUEUE_COUNT_MAX, check_topic
 from dueline.store.files import Files
-from dueline.wire import fastjson
-from dueline.wire.admin_bodies import DataVersion, TopicConfig, TopicConfigs
-from dueline.wire.codes import Permission
 
-__all__ = ["READ_WRITE", "TopicOptions", "Topics", "check_writable"]
+__all__ = [
+    "READ_WRITE",
+    "Permission",
+    "TopicConfig",
+    "TopicOptions",
+    "Topics",
+    "check_readable",
+    "check_writable",
+]
+
+
+class Permission(enum.IntFlag):
+    """What clients may do with a topic."""
+
+    INHERIT = 1
+    WRITE = 2
+    READ = 4
+
 
 READ_WRITE: Final = int(Permission.READ | Permission.WRITE)
 TOPIC_COUNT_MAX: Final = 100_000
 TOPICS_SIZE_BYTES_MAX: Final = 128 << 20
-CONFIG_SIZE_BYTES_MAX: Final = 64 << 10
 _CONFIG_SIZE: Final = 1_024
 _ATTRIBUTE_SIZE: Final = 160
 DEFAULT_TOPIC_QUEUE_COUNT: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """One topic; `attributes` has for example `message.type`."""
+
+    topic_name: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int = READ_WRITE
+    order: bool = False
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    attributes: dict[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.topic_name
+
+    @property
+    def queue_count(self) -> int:
+        """Of the queues that may be read or written to."""
+        return max(self.read_queue_nums, self.write_queue_nums)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes, with its text; names and values of attributes are a tool's."""
+        size = _CONFIG_SIZE + 2 * (len(self.topic_name) + len(self.topic_filter_type))
+        pairs = (self.attributes or {}).items()
+        return size + sum(_ATTRIBUTE_SIZE + 2 * (len(name) + len(value)) for name, value in pairs)
+
+
+_FORM: Final = Form(
+    kind=TopicConfig,
+    one="topic",
+    many="topics",
+    key="topicConfigTable",
+    count_max=TOPIC_COUNT_MAX,
+    without_file="topics that hold messages are found again",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,37 +140,13 @@ class Topics:
             stored: knows the queues that hold messages.
         """
         self.options: Final = options or TopicOptions()
-        self._path = path
-        self._files = files
-        self._clock = clock
         self._stored = stored
-        self._lock = threading.Lock()
-        self._save_lock = threading.Lock()
-        self._table: dict[str, TopicConfig] = {}
-        self._texts: dict[str, tuple[TopicConfig, bytes]] = {}  # as they stand in the file
-        self._unsaved: dict[str, int] = {}  # by name: the table's version that the file lacks
-        self.budget: Final = Budget("topics", TOPICS_SIZE_BYTES_MAX)
-        self._counter = 0
-        self._saved_counter = 0
-        self._changed_ms = clock.now_ms()
-        if files.exists(path):
-            self._load(files.read(path))
+        self._table = ConfigTable(
+            path, files, _FORM, clock=clock, size_bytes_max=TOPICS_SIZE_BYTES_MAX
+        )
         for config in _built_in(self.options):
-            self._table.setdefault(config.topic_name, config)
-        self.budget.add(sum(map(_size, self._table.values())))
+            self._table.add_built_in(config)
         self._adopt_all()
-
-    def _load(self, data: bytes) -> None:
-        try:
-            found = TopicConfigs.decode(data)
-        except InvalidRequest as error:
-            raise InvalidRequest(
-                f"{self._path}: expected topics as JSON, found: {error.message}; repair the file, "
-                "or remove it: topics that hold messages are found again",
-                path=str(self._path),
-            ) from error
-        self._table = dict(found.topic_config_table)
-        self._counter = self._saved_counter = found.data_version.counter
 
     # Reading
 
@@ -145,13 +175,21 @@ class Topics:
             )
         return config
 
-    def all(self) -> TopicConfigs:
+    def all(self) -> Snapshot[TopicConfig]:
         """Every topic, with the table's version."""
-        with self._lock:
-            return TopicConfigs(
-                data_version=DataVersion(counter=self._counter, timestamp=self._changed_ms),
-                topic_config_table=dict(self._table),
-            )
+        return self._table.snapshot()
+
+    def names(self) -> list[str]:
+        """Of every topic, in order."""
+        return self._table.names()
+
+    def system_names(self) -> list[str]:
+        """Of the broker's own topics."""
+        return [name for name in self.names() if is_system_topic(name)]
+
+    @property
+    def budget(self) -> Budget:
+        return self._table.budget
 
     # Changing
 
@@ -201,7 +239,7 @@ class Topics:
         for name, queue_id in last_queue_ids.items():
             config = self.planned(name, queue_count=self.options.queue_count)
             check_writable(config)
-            check_queue_id(name, queue_id, max(config.read_queue_nums, config.write_queue_nums))
+            check_queue_id(name, queue_id, config.queue_count)
 
     def make(self, names: Iterable[str]) -> None:
         """Make topics for accepted rows, and make them durable; blocks for the disk."""
@@ -231,79 +269,62 @@ class Topics:
                     f"found {count}",
                     field="queueNums",
                 )
-        size = _size(config)
-        if size > CONFIG_SIZE_BYTES_MAX:
-            raise InvalidRequest(
-                f"topic {config.topic_name}: expected a configuration of at most "
-                f"{CONFIG_SIZE_BYTES_MAX} bytes, found {size}",
-                limit=CONFIG_SIZE_BYTES_MAX,
-                found=size,
+        return self._table.put(config)
+
+    def configure(self, config: TopicConfig, attributes: Mapping[str, str | None]) -> None:
+        """Make or change a topic as an operator says; blocks for the disk.
+
+        Args:
+            config: all but its attributes, which stay as they are but for the changes.
+            attributes: new values by name; None: remove it.
+
+        Raises:
+            InvalidRequest: the broker's own topic, or a name or numbers that cannot be.
+            LimitExceeded: too many topics.
+        """
+        _check_not_own(config.topic_name)
+        known = self.get(config.topic_name)
+        before = known.attributes if known is not None else None
+        merged = {**(before or {}), **attributes}
+        kept = {name: value for name, value in merged.items() if value is not None}
+        self.put(replace(config, attributes=kept or None))
+        self.save()
+
+    def set_writable(self, is_writable: bool) -> int:
+        """Let clients write to all topics, or to none, but for the broker's own; blocks for the
+        disk. Returns how many topics changed."""
+        changed = 0
+        for config in self.all().entries.values():
+            wanted = int(
+                config.perm | Permission.WRITE if is_writable else config.perm & ~Permission.WRITE
             )
-        with self._lock:
-            if config.topic_name not in self._table and len(self._table) >= TOPIC_COUNT_MAX:
-                raise LimitExceeded(
-                    f"topics: expected at most {TOPIC_COUNT_MAX}, found as many; delete some first",
-                    limit=TOPIC_COUNT_MAX,
-                    found=len(self._table) + 1,
-                )
-            known = self._table.get(config.topic_name)
-            self.budget.take(size - (0 if known is None else _size(known)))
-            self._table[config.topic_name] = config
-            self._touch(config.topic_name)
-        return config
+            if wanted != config.perm and not is_system_topic(config.topic_name):
+                self.put(replace(config, perm=wanted))
+                changed += 1
+        self.save()
+        return changed
 
     def delete(self, name: str) -> bool:
-        """Forget a topic; its messages stay until their time is over."""
-        if is_system_topic(name):
-            raise InvalidRequest(
-                f"topic {name}: expected one that is not the broker's own", field="topic"
-            )
-        with self._lock:
-            known = self._table.pop(name, None)
-            if known is None:
-                return False
-            self._texts.pop(name, None)
-            self.budget.give(_size(known))
-            self._touch(name)
-            return True
+        """Forget a topic; its messages stay until their time is over.
+
+        Raises:
+            InvalidRequest: the broker's own topic.
+        """
+        _check_not_own(name)
+        return self._table.remove(name)
 
     def save(self) -> None:
         """Write the file if anything changed since; returns when it is on disk."""
-        with self._save_lock:
-            configs = self.all()
-            counter = configs.data_version.counter
-            if counter == self._saved_counter:
-                return
-            self._files.make_folder(self._path.parent)
-            self._files.replace(self._path, [self._encoded(configs)])
-            self._saved_counter = counter
-            with self._lock:
-                self._unsaved = {name: at for name, at in self._unsaved.items() if at > counter}
-
-    def _encoded(self, configs: TopicConfigs) -> bytes:
-        """The file; of thousands of topics only the new ones are put into words again."""
-        table = configs.topic_config_table
-        for name, config in table.items():
-            if name not in self._texts or self._texts[name][0] is not config:
-                key = fastjson.dumps(name)
-                self._texts[name] = config, key + b":" + fastjson.dumps(config.to_json())
-        entries = b",".join(self._texts[name][1] for name in table)
-        version = fastjson.dumps(configs.data_version.to_json())
-        return b'{"dataVersion":' + version + b',"topicConfigTable":{' + entries + b"}}"
+        self._table.save()
 
     @property
     def is_saved(self) -> bool:
         """Is everything on disk?"""
-        return self._counter == self._saved_counter
+        return self._table.is_saved
 
     def has_saved(self, name: str) -> bool:
         """Is what is known of this topic on disk?"""
-        return name not in self._unsaved
-
-    def _touch(self, name: str) -> None:
-        self._counter += 1
-        self._unsaved[name] = self._counter
-        self._changed_ms = self._clock.now_ms()
+        return self._table.has_saved(name)
 
     # Topics that came with their messages
 
@@ -326,12 +347,33 @@ class Topics:
         needed = min(last_queue_id + 1, QUEUE_COUNT_MAX)
         count = max(needed, 1 if name.startswith("%") else self.options.queue_count)
         config = TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count)
-        with self._lock:
-            if name not in self._table:
-                self.budget.add(_size(config))  # the store has it already
-                self._table[name] = config
-            self._touch(name)
-            return self._table[name]
+        return self._table.adopt(config)
+
+
+def _check_not_own(topic: str) -> None:
+    if is_system_topic(topic):
+        raise InvalidRequest(
+            f"topic {topic}: expected one that is not the broker's own", field="topic"
+        )
+
+
+def check_readable(config: TopicConfig, queue_id: int | None = None) -> None:
+    """Refuse readers of topics that the operator has closed, and queues that there are not.
+
+    Args:
+        queue_id: None: any.
+
+    Raises:
+        InvalidRequest: says which of the two.
+    """
+    if not config.perm & Permission.READ:
+        raise InvalidRequest(
+            f"topic {config.topic_name}: expected one that may be read, found one that may not",
+            field="topic",
+            what="permission",
+        )
+    if queue_id is not None:
+        check_queue_id(config.topic_name, queue_id, config.read_queue_nums)
 
 
 def check_writable(config: TopicConfig, *, is_any_queue: bool = False) -> None:
@@ -356,18 +398,6 @@ def _new_topic(name: str, queue_count: int, perm: int) -> TopicConfig:
     return TopicConfig(
         topic_name=name, read_queue_nums=queue_count, write_queue_nums=queue_count, perm=perm
     )
-
-
-def _size(config: TopicConfig) -> int:
-    """What a configuration takes, and its text; names and values of attributes are a tool's."""
-    size = _CONFIG_SIZE + 2 * (len(config.topic_name) + len(config.topic_filter_type))
-    pairs = (config.attributes or {}).items()
-    return size + sum(_ATTRIBUTE_SIZE + 2 * (len(name) + len(value)) for name, value in pairs)
-
-
-def with_permission(config: TopicConfig, perm: int) -> TopicConfig:
-    """The same topic with other permissions."""
-    return replace(config, perm=perm)
 
 
 def _built_in(options: TopicOptions) -> list[TopicConfig]:

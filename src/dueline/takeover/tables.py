@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from dueline.broker.config_table import Entry, entry_from_json
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.group_configs import GroupTable
+from dueline.broker.group_configs import GroupConfig, GroupTable
 from dueline.broker.names import is_system_group, is_system_topic
-from dueline.broker.topics import Topics
+from dueline.broker.topics import Permission, TopicConfig, Topics
 from dueline.errors import InvalidRequest
 from dueline.message import QUEUE_COUNT_MAX, check_topic
 from dueline.store import Files, Store
@@ -22,13 +23,13 @@ from dueline.store.imports import ImportEntry
 from dueline.takeover.rows import group_offsets, is_internal
 from dueline.takeover.source import Source
 from dueline.takeover.survey import QueueSpan
-from dueline.wire.admin_bodies import GroupConfig, TopicConfig
-from dueline.wire.codes import Permission
 
 if TYPE_CHECKING:
     from dueline.takeover.moving import Moved
 
 __all__ = ["Tables", "offset_here"]
+
+E = TypeVar("E", bound=Entry)
 
 _ROCKETMQ_TOPICS: Final = frozenset({"BenchmarkTest"})
 _REPLY_SUFFIX: Final = "_REPLY_TOPIC"
@@ -139,11 +140,11 @@ def _wider(config: TopicConfig, existing: TopicConfig | None, *, width: int) -> 
     )
 
 
-def _config(kind: Any, name: str, value: Any, field: str) -> Any:
+def _config(kind: type[E], name: str, value: Any, field: str) -> E:
     """One entry of a table; the name in it is optional."""
-    if not isinstance(value, dict):
-        raise InvalidRequest(f"configuration of {name}: expected an object, found {value!r:.80}")
-    return kind.from_json({**value, field: value.get(field) or name})
+    if isinstance(value, dict):
+        value = {**value, field: value.get(field) or name}
+    return entry_from_json(kind, value, f"configuration of {name}")
 
 
 def _is_name(name: str) -> bool:

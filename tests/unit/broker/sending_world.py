@@ -128,4 +128,4 @@ class World:
         return [records.decode(view) for view in result.records]
 
     def topics(self) -> set[str]:
-        return set(self.broker.topics.all().topic_config_table)
+        return set(self.broker.topics.all().entries)

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.broker.sending_world import START_MS, World
 
 from dueline.broker.recall_handle import RecallHandle
+from dueline.broker.topics import TopicConfig
 from dueline.errors import InvalidRequest, NotFound, Unavailable
 from dueline.store import Answer, PutResult
 from dueline.store.schema import SCHEDULE_SCHEMA
-from dueline.wire.admin_bodies import TopicConfig
 from dueline.wire.codes import Permission
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dueline.broker.groups import CLIENT_SILENCE_MS_MAX, Consumption, Groups, Member
-from dueline.wire.bodies import SubscriptionData
+from dueline.broker.groups import CLIENT_SILENCE_MS_MAX, Consumption, Groups, Member, Subscription
 
 
 class Watcher:
@@ -15,7 +14,7 @@ class Watcher:
     def beat(
         self,
         client_id: str,
-        *subscriptions: SubscriptionData,
+        *subscriptions: Subscription,
         channel: object = None,
         now_ms: int = 0,
         group: str = "g",
@@ -24,8 +23,8 @@ class Watcher:
         self.groups.consumer(group, member, Consumption(), subscriptions)
 
 
-def tags(expression: str, version: int = 1, topic: str = "t") -> SubscriptionData:
-    return SubscriptionData(topic=topic, sub_string=expression, sub_version=version)
+def tags(expression: str, version: int = 1, topic: str = "t") -> Subscription:
+    return Subscription(topic=topic, expression=expression, version=version)
 
 
 def test_new_clients_are_told_of_and_known_ones_are_not() -> None:
@@ -51,7 +50,7 @@ def test_newer_subscription_replaces_and_is_told() -> None:
 
     group = watcher.groups.get("g")
     assert group is not None
-    assert group.subscriptions["t"].sub_string == "y"
+    assert group.subscriptions["t"].expression == "y"
     assert watcher.told == ["g", "g"]  # the expression, and the second client
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dueline.broker import retries
+from dueline.broker.group_configs import GroupConfig
 from dueline.message import Message, decode_properties, encode_properties, pack_host
 from dueline.store import Record
-from dueline.wire.admin_bodies import GroupConfig
 
 GROUP = GroupConfig(group_name="g", retry_max_times=3)
 

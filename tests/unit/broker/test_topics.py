@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dueline.broker.topics import TopicOptions, Topics
+from dueline.broker.topics import TopicConfig, TopicOptions, Topics
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, NotFound
 from dueline.store import Files
-from dueline.wire.admin_bodies import TopicConfig
 
 
 class Stored:
@@ -121,21 +120,6 @@ def test_damaged_file_is_refused_with_its_path(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidRequest, match=r"topics\.json"):
         make(tmp_path)
-
-
-def test_file_is_what_the_whole_table_encodes_to(tmp_path: Path) -> None:
-    topics = make(tmp_path)
-    path = tmp_path / "config" / "topics.json"
-    for number in range(3):
-        topics.ensure(f"t{number}", queue_count=number + 1)
-        topics.save()
-        assert path.read_bytes() == topics.all().encode()
-    topics.put(TopicConfig(topic_name="t1", read_queue_nums=7, write_queue_nums=7))
-    topics.delete("t2")
-    topics.save()
-
-    assert path.read_bytes() == topics.all().encode()
-    assert make(tmp_path).find("t1").read_queue_nums == 7
 
 
 def test_only_the_new_topic_is_waited_for(tmp_path: Path) -> None:

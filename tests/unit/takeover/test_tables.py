@@ -10,13 +10,12 @@ from tests.unit.takeover.conftest import TakeOver
 from tests.unit.takeover.making import FakeBroker
 
 from dueline.broker.group_configs import GroupTable
-from dueline.broker.topics import Topics
+from dueline.broker.topics import TopicConfig, Topics
 from dueline.errors import InvalidRequest
 from dueline.message import Message
 from dueline.takeover.moving import Destination
 from dueline.takeover.survey import QueueSpan
 from dueline.takeover.tables import offset_here
-from dueline.wire.admin_bodies import TopicConfig
 
 
 def topics(to: Destination) -> Topics:

@@ -86,6 +86,10 @@ class InFlight:
     def close(self) -> None:
         self._log.close(self._lanes.state)
 
+    def forget(self, group: str) -> None:
+        """A group is deleted: what it holds is free, and its receipts are void."""
+        self._lanes.forget(group)
+
     # Receiving
 
     def take(  # noqa: PLR0913 - from where, and keyword-only how

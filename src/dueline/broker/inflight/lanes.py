@@ -34,6 +34,7 @@ from dueline.broker.inflight.log import (
     LaneName,
     ReceiptLog,
     advance,
+    drop,
     finish,
     hold,
     lane_change,
@@ -281,6 +282,17 @@ class Lanes:
                     self._consumed.pop(_source(lane_set, lane), None)
                     self._new(lane_set, queue_id, offset)
         lane_set.wake()
+
+    def forget(self, group: str) -> None:
+        """A group is no more: its receipts are void, and it holds nothing."""
+        for lane_set in [each for each in self.all() if each.name.group == group]:
+            with lane_set.lock:
+                for queue_id, lane in list(lane_set.lanes.items()):
+                    with self._lock:
+                        del lane_set.lanes[queue_id]
+                        self._drop(lane_set, lane)
+                        self._consumed.pop(_source(lane_set, lane), None)
+                        self._log.append([drop(lane)])
 
 
 def _source(lane_set: LaneSet, lane: Lane) -> _Source:

@@ -8,9 +8,10 @@
     H  lane (4)  offset (8)  message group (8)  attempt (4)  serial (4)  visible ms (8)
     F  lane (4)  offset (8)
     T  time (8)
+    D  lane (4)
 
 Big-endian. `L` names a lane, with the queue id's highest bit set if it goes through the group's
-retry topic; the others are `advance`, `hold` and `finish` of it. The epoch is a
+retry topic; the others are `advance`, `hold`, `finish` and `drop` of it. The epoch is a
 random number made with the file: receipts that clients keep carry it, so those of a deleted store
 are known as foreign.
 
@@ -56,7 +57,7 @@ from dueline.errors import (
 from dueline.store.files import File, Files
 from dueline.store.shortage import full_disk_is_unavailable
 
-__all__ = ["Change", "LaneName", "ReceiptLog", "advance", "finish", "hold", "lane_change"]
+__all__ = ["Change", "LaneName", "ReceiptLog", "advance", "drop", "finish", "hold", "lane_change"]
 
 MAGIC: Final = b"DUEPOP01"
 REWRITE_SIZE_BYTES: Final = 32 << 20
@@ -73,6 +74,7 @@ _CURSOR: Final = struct.Struct(">cIQ")
 _HOLD: Final = struct.Struct(">cIQQIIQ")
 _FINISH: Final = struct.Struct(">cIQ")
 _TIME: Final = struct.Struct(">cQ")
+_DROP: Final = struct.Struct(">cI")
 
 Change = bytes
 Done = Callable[[BaseException | None], None]
@@ -114,6 +116,10 @@ def hold(lane: Lane, offset: int) -> Change:
 
 def finish(lane: Lane, offset: int) -> Change:
     return _FINISH.pack(b"F", lane.number, offset)
+
+
+def drop(lane: Lane) -> Change:
+    return _DROP.pack(b"D", lane.number)
 
 
 class ReceiptLog:
@@ -354,6 +360,9 @@ def _replay(changes: memoryview, lanes: _Lanes, time_ms: int) -> int:
         elif kind == b"T":
             time_ms = _set_back(lanes, time_ms, _TIME.unpack_from(changes, at)[1])
             at += _TIME.size
+        elif kind == b"D":
+            lanes.pop(_DROP.unpack_from(changes, at)[1], None)
+            at += _DROP.size
         else:
             assert kind == b"F", f"receipts: unknown change {kind!r} in a sound frame"
             _, number, offset = _FINISH.unpack_from(changes, at)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dueline.admission import is_closed
 from dueline.broker.names import DEAD_PREFIX
+from dueline.broker.topics import Permission, TopicConfig, check_readable
 from dueline.message import check_topic
 from dueline.server.grpc.codes import Code, Refused, ok
 from dueline.server.grpc.convert import MessageType, name_of
@@ -19,8 +20,6 @@ from dueline.server.grpc.parts import Parts
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
 from dueline.settings import parse_address
-from dueline.wire.admin_bodies import TopicConfig
-from dueline.wire.codes import Permission
 
 __all__ = ["Routes", "accepted_types", "topic_of"]
 
@@ -105,8 +104,7 @@ class Routes:
             Refused: the operator lets nobody read it.
         """
         config = await self.find(topic)
-        if not config.perm & Permission.READ:
-            raise _unreadable(topic)
+        check_readable(config)
         return config
 
     def _queue(self, request: Any, config: TopicConfig, queue_id: int) -> Any:

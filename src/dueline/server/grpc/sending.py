@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
+from dueline.broker.topics import TopicConfig
 from dueline.errors import BrokerError
 from dueline.message import Message
 from dueline.server.grpc.codes import Code, Refused, ok, status
@@ -20,7 +21,6 @@ from dueline.server.grpc.routes import accepted_types, topic_of
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
 from dueline.store import PutResult
-from dueline.wire.admin_bodies import TopicConfig
 
 __all__ = ["Sending"]
 

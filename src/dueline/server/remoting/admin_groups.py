@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from dueline.broker.groups import Member
-from dueline.broker.names import is_system_group, retry_topic
-from dueline.errors import InvalidRequest, NotFound
+from dueline.broker.names import is_system_group
+from dueline.errors import InvalidRequest
 from dueline.server.remoting.admin_topics import store_ms_at
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
+from dueline.server.remoting.convert import (
+    connection_body,
+    group_body,
+    group_config,
+    groups_body,
+    subscription_body,
+)
 from dueline.server.remoting.hub import Handler, Hub, blocking
 from dueline.wire import fastjson
 from dueline.wire.admin_bodies import (
-    ConnectedClient,
     ConsumerConnections,
     ConsumerOffsets,
     ConsumeStats,
@@ -78,31 +83,23 @@ class GroupAdmin:
     # Configuration
 
     def create(self, request: Request) -> Answer:
-        config = GroupConfig.decode_request(request.command.body)
-        self._broker.group_table.put(config)
-        self._context.topics.ensure(
-            retry_topic(config.group_name), queue_count=max(config.retry_queue_nums, 1)
-        )
-        self._broker.save()
+        body = GroupConfig.decode_request(request.command.body)
+        self._broker.consumer_groups.configure(group_config(body))
         return OK
 
     def delete(self, request: Request) -> Answer:
         header = DeleteGroupRequest.decode(request.command.ext)
-        self._broker.group_table.delete(header.group_name)
-        if header.removes_offsets:
-            self._offsets.remove(header.group_name)
-        self._broker.save()
+        self._broker.consumer_groups.delete(
+            header.group_name, with_offsets=bool(header.removes_offsets)
+        )
         return OK
 
     def all_configs(self, _: Request) -> Answer:
-        return Answer(body=self._broker.group_table.all().encode())
+        return Answer(body=groups_body(self._broker.group_table.all()).encode())
 
     def config(self, request: Request) -> Answer:
         name = GroupRequest.decode(request.command.ext).group
-        found = self._broker.group_table.get(name)
-        if found is None:
-            raise NotFound(f"no consumer group {name[:200]}", what="group")
-        return Answer(body=found.encode())
+        return Answer(body=group_body(self._broker.group_table.existing(name)).encode())
 
     # Who is here
 
@@ -114,8 +111,10 @@ class GroupAdmin:
                 ResponseCode.CONSUMER_NOT_ONLINE, f"consumer group {name[:200]} is not online"
             )
         body = ConsumerConnections(
-            connection_set=[_connected(each) for each in self._context.groups.members(name)],
-            subscription_table=dict(group.subscriptions),
+            connection_set=[connection_body(each) for each in self._context.groups.members(name)],
+            subscription_table={
+                topic: subscription_body(each) for topic, each in group.subscriptions.items()
+            },
             consume_type=group.consumption.consume_type,
             message_model=group.consumption.message_model,
             consume_from_where=group.consumption.consume_from_where,
@@ -127,7 +126,7 @@ class GroupAdmin:
         members = self._context.groups.producers(name)
         if not members:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"producer group {name[:200]} is not online")
-        body = ProducerConnections(connection_set=[_connected(each) for each in members])
+        body = ProducerConnections(connection_set=[connection_body(each) for each in members])
         return Answer(body=body.encode())
 
     # Progress
@@ -210,7 +209,11 @@ class GroupAdmin:
         group = self._context.groups.get(header.group)
         topic = header.topic or ""
         found = group.subscriptions.get(topic) if group is not None else None
-        body = SubscriptionAnswer(group=header.group, topic=topic, subscription_data=found)
+        body = SubscriptionAnswer(
+            group=header.group,
+            topic=topic,
+            subscription_data=None if found is None else subscription_body(found),
+        )
         return Answer(body=body.encode())
 
     def all_offsets(self, _: Request) -> Answer:
@@ -269,16 +272,7 @@ class GroupAdmin:
 
     def _queue_ids(self, topic: str) -> range:
         config = self._context.topics.find(topic)
-        return range(max(config.read_queue_nums, config.write_queue_nums))
+        return range(config.queue_count)
 
     def _queue(self, topic: str, queue_id: int) -> Queue:
         return Queue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
-
-
-def _connected(member: Member) -> ConnectedClient:
-    return ConnectedClient(
-        client_id=member.client_id,
-        client_addr=member.address,
-        language=member.language.name,
-        version=member.version,
-    )

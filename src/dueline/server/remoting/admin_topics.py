@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dueline.broker.names import is_system_topic
+from dueline.broker.topics import TopicConfig
 from dueline.errors import InvalidRequest
 from dueline.server.remoting.answers import OK, Answer
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
+from dueline.server.remoting.convert import topic_body, topics_body
 from dueline.server.remoting.hub import Handler, Hub, blocking
 from dueline.store import record as records
 from dueline.wire.admin_bodies import (
     GroupList,
     OffsetSpan,
-    TopicConfig,
     TopicList,
     TopicStats,
 )
@@ -46,14 +46,7 @@ class TopicAdmin:
 
     def create(self, request: Request) -> Answer:
         header = CreateTopicRequest.decode(request.command.ext)
-        if is_system_topic(header.topic):
-            raise InvalidRequest(
-                f"topic {header.topic}: expected one that is not the broker's own", field="topic"
-            )
-        known = self._context.topics.get(header.topic)
-        attributes = dict(known.attributes or {}) if known is not None else {}
-        _change(attributes, header.attributes or "")
-        self._context.topics.put(
+        self._context.topics.configure(
             TopicConfig(
                 topic_name=header.topic,
                 read_queue_nums=header.read_queue_nums,
@@ -62,31 +55,29 @@ class TopicAdmin:
                 order=header.order,
                 topic_filter_type=header.topic_filter_type,
                 topic_sys_flag=header.topic_sys_flag or 0,
-                attributes=attributes or None,
-            )
+            ),
+            _attributes(header.attributes or ""),
         )
-        self._context.broker.save()
         return OK
 
     def delete(self, request: Request) -> Answer:
         topic = TopicRequest.decode(request.command.ext).topic
         self._context.topics.delete(topic)
-        self._context.broker.save()
+        self._context.topics.save()
         return OK
 
     def all_configs(self, _: Request) -> Answer:
-        return Answer(body=self._context.topics.all().encode())
+        return Answer(body=topics_body(self._context.topics.all()).encode())
 
     def config(self, request: Request) -> Answer:
         topic = TopicRequest.decode(request.command.ext).topic
-        return Answer(body=self._context.topics.find(topic).encode())
+        return Answer(body=topic_body(self._context.topics.find(topic)).encode())
 
     def stats(self, request: Request) -> Answer:
         topic = TopicRequest.decode(request.command.ext).topic
         config = self._context.topics.find(topic)
-        count = max(config.read_queue_nums, config.write_queue_nums)
         table = {}
-        for queue_id in range(count):
+        for queue_id in range(config.queue_count):
             start, end = self._context.store.offset_range(topic, queue_id)
             queue = Queue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
             table[queue] = OffsetSpan(
@@ -102,11 +93,7 @@ class TopicAdmin:
         return Answer(body=GroupList(group_list=groups).encode())
 
     def system_topics(self, _: Request) -> Answer:
-        names = [
-            name
-            for name in sorted(self._context.topics.all().topic_config_table)
-            if is_system_topic(name)
-        ]
+        names = self._context.topics.system_names()
         return Answer(body=TopicList(topic_list=names).encode())
 
 
@@ -119,16 +106,18 @@ def store_ms_at(context: Context, topic: str, queue_id: int, offset: int) -> int
     return records.decode(found[0]).store_ms if found else 0
 
 
-def _change(attributes: dict[str, str], changes: str) -> None:
-    """Apply `+name=value,-name`."""
+def _attributes(changes: str) -> dict[str, str | None]:
+    """`+name=value,-name` as values by name; None: to be removed."""
+    found: dict[str, str | None] = {}
     for change in filter(None, changes.split(",")):
         name, _, value = change[1:].partition("=")
         if change[0] == "+" and name and value:
-            attributes[name] = value
+            found[name] = value
         elif change[0] == "-" and name:
-            attributes.pop(name, None)
+            found[name] = None
         else:
             raise InvalidRequest(
                 f"attributes: expected +name=value or -name, found {change!r:.80}",
                 field="attributes",
             )
+    return found

@@ -16,6 +16,7 @@ from dueline.errors import InvalidRequest
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
+from dueline.server.remoting.convert import subscription
 from dueline.server.remoting.hub import Handler, Hub, decoded
 from dueline.wire.bodies import (
     CheckClientConfig,
@@ -69,7 +70,7 @@ class GroupMembers:
         for producer in beat.producer_data_set:
             self._groups.producer(producer.group_name, self._member(request, beat.client_id))
         for consumer in beat.consumer_data_set:
-            self._context.broker.ensure_group(consumer.group_name)
+            self._context.broker.consumer_groups.ensure(consumer.group_name)
             # With a fingerprint a client may leave out what it has said before.
             is_short = beat.without_sub and not consumer.subscription_data_set
             is_changed |= self._groups.consumer(
@@ -80,7 +81,7 @@ class GroupMembers:
                     message_model=consumer.message_model,
                     consume_from_where=consumer.consume_from_where,
                 ),
-                None if is_short else consumer.subscription_data_set,
+                None if is_short else map(subscription, consumer.subscription_data_set),
             )
         request.channel.is_member = True
         self._context.save_soon()
@@ -92,7 +93,7 @@ class GroupMembers:
             client_id=client_id,
             channel=request.channel,
             address=request.channel.address,
-            language=request.command.language,
+            language=request.command.language.name,
             version=request.command.version,
             seen_ms=self._context.clock.now_ms(),
         )

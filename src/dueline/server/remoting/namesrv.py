@@ -6,11 +6,9 @@ producer then asks for TBW102, whose route says that a send may create the topic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from dueline.broker.names import is_system_topic
-from dueline.broker.topics import with_permission
 from dueline.budget import Budget
 from dueline.errors import NotFound
 from dueline.server.remoting.answers import OK, Answer, Refused
@@ -30,7 +28,7 @@ from dueline.wire.admin_headers import (
     WipeWritePermissionResponse,
 )
 from dueline.wire.bodies import BrokerData, QueueData, RouteData
-from dueline.wire.codes import Permission, RequestCode, ResponseCode
+from dueline.wire.codes import RequestCode, ResponseCode
 from dueline.wire.headers import RouteRequest
 
 __all__ = ["NameServer"]
@@ -104,7 +102,7 @@ class NameServer:
     # Topics
 
     def topic_list(self, _: Request) -> Answer:
-        names = sorted(self._context.topics.all().topic_config_table)
+        names = self._context.topics.names()
         return Answer(body=TopicList(topic_list=names).encode())
 
     def topics_by_cluster(self, request: Request) -> Answer:
@@ -116,11 +114,7 @@ class NameServer:
         return self.topic_list(request)
 
     def system_topics(self, request: Request) -> Answer:
-        names = [
-            name
-            for name in sorted(self._context.topics.all().topic_config_table)
-            if is_system_topic(name)
-        ]
+        names = self._context.topics.system_names()
         names += [self._context.cluster_name, self._context.broker_name]
         address = self._context.addresses.seen_from(request.channel)
         return Answer(body=TopicList(topic_list=names, broker_addr=address).encode())
@@ -136,24 +130,17 @@ class NameServer:
     # Permissions
 
     def wipe_permission(self, request: Request) -> Answer:
-        count = self._change_permission(request, lambda perm: perm & ~Permission.WRITE)
+        count = self._set_writable(request, is_writable=False)
         return Answer(ext=WipeWritePermissionResponse(wipe_topic_count=count).encode())
 
     def add_permission(self, request: Request) -> Answer:
-        count = self._change_permission(request, lambda perm: perm | Permission.WRITE)
+        count = self._set_writable(request, is_writable=True)
         return Answer(ext=AddWritePermissionResponse(add_topic_count=count).encode())
 
-    def _change_permission(self, request: Request, change: Callable[[int], int]) -> int:
+    def _set_writable(self, request: Request, *, is_writable: bool) -> int:
         if BrokerNameRequest.decode(request.command.ext).broker_name != self._context.broker_name:
             return 0
-        count = 0
-        for config in self._context.topics.all().topic_config_table.values():
-            perm = int(change(config.perm))
-            if perm != config.perm and not is_system_topic(config.topic_name):
-                self._context.topics.put(with_permission(config, perm))
-                count += 1
-        self._context.broker.save()
-        return count
+        return self._context.topics.set_writable(is_writable)
 
     # Key and value pairs: kept in memory, for the tools that write some before they delete topics
 

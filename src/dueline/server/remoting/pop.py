@@ -28,6 +28,7 @@ from dueline.broker.inflight import Held, Holding, Taken
 from dueline.broker.inflight.receipt import Receipt
 from dueline.broker.names import dead_topic
 from dueline.broker.retries import dead_record
+from dueline.broker.topics import Permission
 from dueline.broker.writing import Results, accepted
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
@@ -38,7 +39,7 @@ from dueline.server.remoting.hub import ANSWER_SIZE_BYTES, Handler, Hub, decoded
 from dueline.server.remoting.pop_records import SERIAL_SHIFT, Records
 from dueline.server.shares import Share
 from dueline.wire.bodies import AckBatch, AckEntry
-from dueline.wire.codes import Permission, RequestCode, ResponseCode
+from dueline.wire.codes import RequestCode, ResponseCode
 from dueline.wire.headers import (
     AckRequest,
     ChangeInvisibleTimeRequest,

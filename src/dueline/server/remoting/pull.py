@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from dueline.broker.filters import Filter, filter_of
+from dueline.broker.group_configs import check_may_consume
+from dueline.broker.topics import check_readable
 from dueline.broker.watches import Watch
 from dueline.errors import InvalidRequest, LimitExceeded
 from dueline.message import decode_properties
@@ -26,7 +28,7 @@ from dueline.server.remoting.hub import Handler, Hub
 from dueline.server.shares import Share
 from dueline.store import ReadResult, ReadStatus
 from dueline.store import record as records
-from dueline.wire.codes import Permission, PullFlag, RequestCode, ResponseCode
+from dueline.wire.codes import PullFlag, RequestCode, ResponseCode
 from dueline.wire.headers import PullRequest, PullResponse
 
 __all__ = ["Pulls"]
@@ -81,20 +83,8 @@ class Pulls:
 
     def _check(self, header: PullRequest) -> None:
         group = self._context.broker.group_table.find(header.consumer_group)
-        if not group.consume_enable:
-            raise Refused(
-                ResponseCode.NO_PERMISSION,
-                f"consumer group {header.consumer_group} may not consume",
-            )
-        topic = self._context.topics.find(header.topic)
-        if not topic.perm & Permission.READ:
-            raise Refused(ResponseCode.NO_PERMISSION, f"topic {header.topic} may not be read")
-        if not 0 <= header.queue_id < topic.read_queue_nums:
-            raise Refused(
-                ResponseCode.INVALID_PARAMETER,
-                f"topic {header.topic}: queue id: expected 0 to {topic.read_queue_nums - 1}, "
-                f"found {header.queue_id}",
-            )
+        check_may_consume(group)
+        check_readable(self._context.topics.find(header.topic), header.queue_id)
 
     def _filter(self, header: PullRequest) -> Filter:
         """By what the request says, or else by what the group's heartbeats said."""
@@ -120,14 +110,14 @@ class Pulls:
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
                 f"consumer group {header.consumer_group} does not subscribe to {header.topic}",
             )
-        if subscription.sub_version < header.sub_version:
+        if subscription.version < header.sub_version:
             raise Refused(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
                 f"consumer group {header.consumer_group}: its newest subscription to "
                 f"{header.topic} has not arrived yet",
             )
         try:
-            return filter_of(subscription.sub_string, subscription.expression_type)
+            return filter_of(subscription.expression, subscription.kind)
         except InvalidRequest as error:
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, error.message) from error
 

@@ -151,11 +151,14 @@ def test_the_file_is_what_its_page_says(tmp_path: Path) -> None:
     lane = Lane(number=7, queue_id=3, cursor=41)
     lane.hold(40, Entry(attempt=2, visible_ms=5_000, serial=9))
     changes = [receipt_log.hold(lane, 40), receipt_log.advance(lane), receipt_log.finish(lane, 40)]
+    changes.append(receipt_log.drop(lane))
     write(log, receipt_log.lane_change(lane, LaneName(group="g", topic="top")))
     write(log, *changes)
     log.close(list)
 
-    timed, named, held_one, advanced, finished = fields_of((tmp_path / "receipts.log").read_bytes())
+    timed, named, held_one, advanced, finished, dropped = fields_of(
+        (tmp_path / "receipts.log").read_bytes()
+    )
     sizes = {"group_size": 1, "topic_size": 3}
     assert timed == ("T", {"time": 1_234}, b"")
     assert named == ("L", {"lane": 7, "queue": 3, "cursor": 41, **sizes}, b"gtop")
@@ -163,3 +166,4 @@ def test_the_file_is_what_its_page_says(tmp_path: Path) -> None:
     assert held_one == ("H", {"lane": 7, **message}, b"")
     assert advanced == ("C", {"lane": 7, "cursor": 41}, b"")
     assert finished == ("F", {"lane": 7, "offset": 40}, b"")
+    assert dropped == ("D", {"lane": 7}, b"")
