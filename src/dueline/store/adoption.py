@@ -30,8 +30,8 @@ import pyarrow.compute as pc
 
 from dueline.message import TIMER_TOPIC
 from dueline.store import control, kernels, properties, stamp
+from dueline.store.append import Append
 from dueline.store.bulk import Bulk
-from dueline.store.control import Control
 from dueline.store.core import Core
 from dueline.store.kernels import Int64s
 from dueline.store.record import HEADER_SIZE, HOST_V6_EXTRA, MARK_GROUP, MARK_PRESENT
@@ -72,34 +72,26 @@ class Adopter:
         """Append sound records without a mark as one group; returns how many."""
         core = self._core
         rows = _VisibleRows(records)
-        sizes = np.append(rows.sizes, control.encoded_size(0))
         with core.commit_lock:
             core.check_open()
-            positions, end = core.commit.place(sizes)
-            core.reserve(core.commit, end)
-            with core.lock:
-                store_ms = core.clock.now_ms()
-                numbers = rows.queue_numbers(core)
-                core.open_gate_before(np.unique(numbers).tolist(), store_ms)
-                offsets = core.queues.next_offsets(numbers)
-                core.in_flight_ms = store_ms
-            try:
+            with Append(core, core.commit, rows.sizes, numbers=control.NO_NUMBERS) as append:
+                with core.lock:
+                    store_ms = append.stamp()
+                    numbers = rows.queue_numbers(core)
+                    core.open_gate_before(np.unique(numbers).tolist(), store_ms)
+                    offsets = core.queues.next_offsets(numbers)
                 stamp.restamp(
                     rows.data,
                     rows.starts,
-                    positions=positions[:-1],
+                    positions=append.positions,
                     store_ms=np.full(len(numbers), store_ms, dtype=np.int64),
                     queue_offsets=offsets,
                     store_host=core.store_host,
                 )
-                last = Control(kind=control.END, start=int(positions[0]), count=len(numbers))
-                closing = control.encode(last, position=int(positions[-1]), store_ms=store_ms)
-                core.append(core.commit, positions, sizes, rows.data, closing)
-                with core.lock, core.closing_on_failure():
-                    self._index(rows, numbers, positions[:-1])
+                append.write(rows.data)
+                with core.indexing():
+                    self._index(rows, numbers, append.positions)
                     core.note_shown(store_ms)
-            finally:
-                core.in_flight_ms = None
         return len(numbers)
 
     def _index(self, rows: _VisibleRows, numbers: Int64s, positions: Int64s) -> None:

@@ -27,7 +27,17 @@ from dueline.message import CONTROL_TOPIC, HOST_UNKNOWN, SYS_ROLLBACK
 from dueline.store.kernels import Int64s
 from dueline.store.record import MARK_PRESENT, RECORD_SIZE_MIN, Record, seal
 
-__all__ = ["CANCEL", "END", "Control", "closing", "decode", "encode", "encoded_size", "is_control"]
+__all__ = [
+    "CANCEL",
+    "END",
+    "NO_NUMBERS",
+    "Control",
+    "decode",
+    "encode",
+    "encoded_size",
+    "group_end",
+    "is_control",
+]
 
 END: Final = b"E"
 CANCEL: Final = b"C"
@@ -35,8 +45,8 @@ _HEAD: Final = struct.Struct("<cqqq")
 _TOPIC: Final = CONTROL_TOPIC.encode()
 
 
-def _no_numbers() -> Int64s:
-    return np.empty(0, dtype=np.int64)
+NO_NUMBERS: Final[Int64s] = np.empty(0, dtype=np.int64)
+NO_NUMBERS.flags.writeable = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +56,7 @@ class Control:
     kind: bytes
     start: int = 0
     count: int = 0
-    numbers: Int64s = field(default_factory=_no_numbers)
+    numbers: Int64s = field(default_factory=lambda: NO_NUMBERS)
 
 
 def encode(control: Control, *, position: int, store_ms: int) -> bytes:
@@ -73,11 +83,10 @@ def encode(control: Control, *, position: int, store_ms: int) -> bytes:
     )
 
 
-def closing(places: Sequence[int], store_ms: int, numbers: Int64s | None = None) -> bytes:
+def group_end(places: Sequence[int] | Int64s, store_ms: int, numbers: Int64s) -> bytes:
     """The end of a group of records, for the last of these places."""
-    own = _no_numbers() if numbers is None else numbers
-    end = Control(kind=END, start=places[0], count=len(places) - 1, numbers=own)
-    return encode(end, position=places[-1], store_ms=store_ms)
+    end = Control(kind=END, start=int(places[0]), count=len(places) - 1, numbers=numbers)
+    return encode(end, position=int(places[-1]), store_ms=store_ms)
 
 
 def encoded_size(number_count: int) -> int:

@@ -31,7 +31,7 @@ from dueline.schedule import DelayLevels
 from dueline.store import record as records
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.done_index import DoneIndex
-from dueline.store.files import Bytes, Files
+from dueline.store.files import Files
 from dueline.store.gate import Gate, GateRows
 from dueline.store.kernels import Int64s
 from dueline.store.key_index import KeyIndex
@@ -97,7 +97,7 @@ class Core:
         self.next_seq = 0
         self.index_ms = 0  # the latest store time in the consume queues
         self.accepted_ms = 0  # the latest store time of a delayed message
-        self.in_flight_ms: int | None = None
+        self.in_flight_ms: int | None = None  # set by `dueline.store.append` alone
         self.ordinary_size_max = options.commit_segment_size_bytes - BLANK_SIZE
         smaller = min(options.commit_segment_size_bytes, options.delay_segment_size_bytes)
         self.delayed_size_max = smaller - _DELIVERY_ROOM_BYTES
@@ -170,6 +170,16 @@ class Core:
                 ) from error
             raise
 
+    @contextlib.contextmanager
+    def indexing(self) -> Iterator[None]:
+        """Hold `lock` while memory learns of records that are durable; a failure closes the store.
+
+        Raises:
+            StoreFailed: as `closing_on_failure`.
+        """
+        with self.lock, self.closing_on_failure():
+            yield
+
     @property
     def is_closed(self) -> bool:
         return self._is_closed
@@ -217,30 +227,6 @@ class Core:
             return 0
         free_bytes = self.files.disk(self.path).free_bytes + self.commit.allocated_bytes
         return free_bytes // 2 if free_bytes > _DELIVERY_ROOM_BYTES_MIN else 0
-
-    def append(
-        self,
-        log: Log,
-        positions: Int64s,
-        sizes: Int64s,
-        data: Bytes,
-        closing: bytes | None = None,
-    ) -> None:
-        """Write placed records and, if the store is sync, wait for the disk.
-
-        Args:
-            closing: the bytes of the last record, where they are not in `data`.
-
-        Raises:
-            StoreFailed: the write failed; the store is closed from now on.
-        """
-        with self.closing_on_failure():
-            if closing is None:
-                log.append(positions, sizes, data)
-            else:
-                log.append(positions[:-1], sizes[:-1], data)
-                log.append(positions[-1:], sizes[-1:], closing)
-            self.sync(log)
 
     def sync(self, log: Log) -> None:
         """If the store is sync, return when everything appended to a log is on disk."""
@@ -307,21 +293,6 @@ class Core:
     def note_accepted(self, store_ms: int) -> None:
         """Delayed messages were accepted at this time; the caller holds the delay lock."""
         self.accepted_ms = max(self.accepted_ms, store_ms)
-
-    @contextlib.contextmanager
-    def gate_shut(self) -> Iterator[None]:
-        """Open the gate up to now, then keep it shut: what waits now still waits at the end.
-
-        The caller holds the commit lock, so that no append is under way.
-        """
-        with self.lock:
-            now_ms = self.clock.now_ms()
-            self.open_gate(now_ms)
-            self.in_flight_ms = now_ms
-        try:
-            yield
-        finally:
-            self.in_flight_ms = None
 
     def _index(self, rows: GateRows) -> None:
         offsets = self.queues.next_offsets(rows.queue)

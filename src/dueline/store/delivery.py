@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from dueline.errors import InvalidRequest
 from dueline.message import QUEUE_ID_MAX
-from dueline.store import control, kernels, stamp
-from dueline.store.control import Control
+from dueline.store import kernels, stamp
+from dueline.store.append import Append
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
 from dueline.store.kernels import Int64s
@@ -104,51 +104,51 @@ class Deliverer:
     def _append(self, rows: _Rows, dropped: Int64s) -> int:
         """Write the group; the caller holds the commit lock. Returns the greatest lateness."""
         core = self._core
-        sizes = np.append(rows.sizes, control.encoded_size(len(dropped)))
-        positions, end = core.commit.place(sizes)
         core.room.check_delivery()
-        core.reserve(core.commit, end)
-        with core.lock:
-            now_ms = core.clock.now_ms()
-            core.open_gate(now_ms)
-            queues = rows.queue_numbers(core)
-            visible_ms = self._visible_ms(rows, queues, now_ms)
-            core.in_flight_ms = int(visible_ms.min()) if len(rows) else now_ms
-        try:
-            last = Control(
-                kind=control.END, start=int(positions[0]), count=len(rows), numbers=dropped
-            )
-            closing = control.encode(last, position=int(positions[-1]), store_ms=now_ms)
+        with Append(core, core.commit, rows.sizes, numbers=dropped) as append:
+            positions = append.positions
+            with core.lock:
+                now_ms = append.stamp()
+                core.open_gate(now_ms)
+                queues = rows.queue_numbers(core)
+                visible_ms = self._visible_ms(rows, queues, now_ms)
+                if len(rows):
+                    append.shut_gate(int(visible_ms.min()))
             stamp.restamp(
                 rows.data,
                 rows.starts,
-                positions=positions[:-1],
+                positions=positions,
                 store_ms=visible_ms,
                 queue_offsets=np.full(len(rows), NO_OFFSET, dtype=np.int64),
                 store_host=core.store_host,
             )
-            core.append(core.commit, positions, sizes, rows.data, closing)
-            with core.lock:
-                core.timeline.mark(rows.origin, DELIVERED)
-                core.timeline.mark(dropped, DROPPED)
-                core.gate.add(
-                    GateRows(
-                        visible_ms=visible_ms,
-                        due_ms=rows.due_ms,
-                        position=positions[:-1],
-                        size=rows.sizes.astype(np.int32),
-                        tags_code=rows.tags_code,
-                        queue=queues,
-                        origin=rows.origin,
-                    )
-                )
-                hashes, owners = rows.key_hashes()
-                core.commit_keys.add(hashes, positions[owners], position_end=core.commit.end)
-                core.in_flight_ms = None
-                core.open_gate(core.clock.now_ms())
-        finally:
-            core.in_flight_ms = None
+            append.write(rows.data)
+            with core.indexing():
+                self._index(rows, dropped, queues, visible_ms, positions)
+        with core.lock:
+            core.open_gate(core.clock.now_ms())
         return int((now_ms - rows.due_ms).max(initial=0))
+
+    def _index(
+        self, rows: _Rows, dropped: Int64s, queues: Int64s, visible_ms: Int64s, positions: Int64s
+    ) -> None:
+        """Mark origins as done and let the records wait at the gate."""
+        core = self._core
+        core.timeline.mark(rows.origin, DELIVERED)
+        core.timeline.mark(dropped, DROPPED)
+        core.gate.add(
+            GateRows(
+                visible_ms=visible_ms,
+                due_ms=rows.due_ms,
+                position=positions,
+                size=rows.sizes.astype(np.int32),
+                tags_code=rows.tags_code,
+                queue=queues,
+                origin=rows.origin,
+            )
+        )
+        hashes, owners = rows.key_hashes()
+        core.commit_keys.add(hashes, positions[owners], position_end=core.commit.end)
 
     def _visible_ms(self, rows: _Rows, queues: Int64s, now_ms: int) -> Int64s:
         """The store times of rows in due order: when each becomes visible.

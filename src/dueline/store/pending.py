@@ -38,6 +38,7 @@ from dueline.message import (
 )
 from dueline.schedule import Due, too_far
 from dueline.store import control
+from dueline.store.append import Append, gate_shut
 from dueline.store.control import Control
 from dueline.store.core import Core
 from dueline.store.corner import SEQ_MAX, Corner
@@ -195,7 +196,7 @@ class Pending:
     def cancel(self, names: Sequence[Name]) -> list[Changed]:
         """Cancel every pending message of each name, with one fsync for all."""
         found = [self.find(name) for name in names]
-        with self._core.commit_lock, self._core.delay_lock, self._core.gate_shut():
+        with self._core.commit_lock, self._core.delay_lock, gate_shut(self._core):
             self._core.check_open()
             with self._core.lock:
                 answers = [self._answer(matches) for matches in found]
@@ -224,7 +225,7 @@ class Pending:
 
     def cancel_seqs(self, seqs: Int64s) -> Int64s:
         """Cancel by acceptance number; returns the numbers that were still changeable."""
-        with self._core.commit_lock, self._core.delay_lock, self._core.gate_shut():
+        with self._core.commit_lock, self._core.delay_lock, gate_shut(self._core):
             self._core.check_open()
             with self._core.lock:
                 chosen = np.array(
@@ -278,14 +279,13 @@ class Pending:
     def _write_cancel(self, seqs: Int64s) -> None:
         core = self._core
         tombstone = Control(kind=control.CANCEL, numbers=seqs)
-        sizes = np.array([control.encoded_size(len(seqs))], dtype=np.int64)
-        positions, end = core.delay.place(sizes)
-        core.reserve(core.delay, end, may_spend=True)
-        data = control.encode(tombstone, position=int(positions[0]), store_ms=core.clock.now_ms())
-        core.append(core.delay, positions, sizes, data)
-        with core.lock:
-            core.timeline.mark(seqs, CANCELLED)
-            core.gate.remove(seqs)
+        sizes = [control.encoded_size(len(seqs))]
+        with Append(core, core.delay, sizes, may_spend=True) as append:
+            (position,) = append.positions
+            append.write(control.encode(tombstone, position=position, store_ms=append.stamp()))
+            with core.indexing():
+                core.timeline.mark(seqs, CANCELLED)
+                core.gate.remove(seqs)
 
     # Rescheduling
 
@@ -301,7 +301,7 @@ class Pending:
             if due_ms - now_ms > core.rules.delay_max_ms:
                 raise too_far(due_ms - now_ms, core.rules.delay_max_ms)
         found = [self.find(name) for name, _ in requests]
-        with core.commit_lock, core.gate_shut():
+        with core.commit_lock, gate_shut(core):
             core.check_open()
             with core.lock:
                 answers = [self._answer(matches) for matches in found]

@@ -1,4 +1,4 @@
-"""Placing and indexing messages that came one by one, with lists instead of arrays.
+"""Indexing messages that came one by one, with lists instead of arrays.
 
 A group of such messages is small: one, or some dozens. An array operation costs a microsecond
 before it has looked at the first row, and a put made of arrays took a hundred of them. Tables of
@@ -10,7 +10,6 @@ The caller holds the locks that the store's other writers hold (`dueline.store.c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,33 +18,11 @@ from dueline.store.consume_queue import UNIT_DTYPE
 from dueline.store.core import Core
 from dueline.store.draft import Draft
 from dueline.store.kernels import Int64s
-from dueline.store.log import BLANK_SIZE, Log
 
-__all__ = ["append", "index", "key_rows", "place", "queue_rows", "take_offsets"]
+__all__ = ["index", "key_rows", "queue_rows", "take_offsets"]
 
 QueueRows = dict[int, list[int]]
 """By the queue's number: which rows it gets, in their order."""
-
-
-def place(log: Log, sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where records of these sizes would go, and the log's end after them; changes nothing."""
-    start, total = log.end, sum(sizes)
-    if total <= log.base_of(start) + log.segment_size_bytes - BLANK_SIZE - start:
-        return list(accumulate(sizes[:-1], initial=start)), start + total
-    positions, end = log.place(np.array(sizes, dtype=np.int64))
-    return positions.tolist(), end
-
-
-def append(core: Core, log: Log, positions: list[int], sizes: Sequence[int], data: bytes) -> None:
-    """Write placed records and, if the store is sync, wait for the disk.
-
-    Raises:
-        StoreFailed: the write failed; the store is closed from now on.
-    """
-    if positions[-1] + sizes[-1] - positions[0] == len(data):
-        # Nothing between them, hence one segment: a segment ends with room for a blank.
-        positions, sizes = positions[:1], [len(data)]
-    core.append(log, np.array(positions, dtype=np.int64), np.array(sizes, dtype=np.int64), data)
 
 
 def queue_rows(core: Core, drafts: Sequence[Draft]) -> QueueRows:

@@ -25,7 +25,7 @@ import pyarrow as pa
 from dueline.errors import BrokerError
 from dueline.message import DELAY_LOG_MARK, Message, message_id
 from dueline.store import bulk, control, kernels, singles
-from dueline.store.control import Control
+from dueline.store.append import Append
 from dueline.store.core import Core
 from dueline.store.draft import Draft, encode_all, prepare
 from dueline.store.kernels import Int64s
@@ -213,54 +213,47 @@ class Putter:
 
     def _end_of(self, log: Log, drafts: list[Draft]) -> int:
         """Where a log would end with these messages."""
-        return singles.place(log, self._sizes(drafts))[1]
-
-    def _sizes(self, drafts: list[Draft]) -> list[int]:
-        """The sizes of these messages' records and, if they are several, of their group's end."""
-        host = self._core.store_host
-        sizes = [draft.size_bytes(host) for draft in drafts]
+        sizes = self._sizes(drafts)
         if len(drafts) > 1:
             sizes.append(control.encoded_size(0))
-        return sizes
+        return log.place(sizes)[1]
+
+    def _sizes(self, drafts: list[Draft]) -> list[int]:
+        host = self._core.store_host
+        return [draft.size_bytes(host) for draft in drafts]
 
     def _put_ordinary(self, drafts: list[Draft]) -> list[PutResult]:
         """Append to the commit log; the caller holds its lock."""
         core = self._core
         host = core.store_host
-        count = len(drafts)
         sizes = self._sizes(drafts)
-        flags = MARK_GROUP if count > 1 else 0
-        places, end = singles.place(core.commit, sizes)
-        core.reserve(core.commit, end)
-        with core.lock:
-            store_ms = core.clock.now_ms()
-            rows = singles.queue_rows(core, drafts)
-            core.open_gate_before(rows, store_ms)
-            offsets = singles.take_offsets(core, rows, len(drafts))
-            core.in_flight_ms = store_ms
-        try:
-            data = encode_all(
-                drafts,
-                positions=places,
-                queue_offsets=offsets,
-                marks=[
-                    flags | reference(draft.message.prepared_position, place)
-                    for draft, place in zip(drafts, places, strict=False)
-                ],
-                store_ms=store_ms,
-                store_host=host,
+        numbers, flags = (control.NO_NUMBERS, MARK_GROUP) if len(drafts) > 1 else (None, 0)
+        with Append(core, core.commit, sizes, numbers=numbers) as append:
+            places = append.positions
+            with core.lock:
+                store_ms = append.stamp()
+                rows = singles.queue_rows(core, drafts)
+                core.open_gate_before(rows, store_ms)
+                offsets = singles.take_offsets(core, rows, len(drafts))
+            append.write(
+                encode_all(
+                    drafts,
+                    positions=places,
+                    queue_offsets=offsets,
+                    marks=[
+                        flags | reference(draft.message.prepared_position, place)
+                        for draft, place in zip(drafts, places, strict=True)
+                    ],
+                    store_ms=store_ms,
+                    store_host=host,
+                )
             )
-            if count > 1:
-                data += control.closing(places, store_ms)
-            singles.append(core, core.commit, places, sizes, data)
-            with core.lock, core.closing_on_failure():
+            with core.indexing():
                 singles.index(core, rows, drafts, places, sizes)
                 core.note_shown(store_ms)
-        finally:
-            core.in_flight_ms = None
         return [
             PutResult(draft.topic, draft.queue_id, offset, place, store_ms, host, draft.unique_id)
-            for draft, place, offset in zip(drafts, places, offsets, strict=False)
+            for draft, place, offset in zip(drafts, places, offsets, strict=True)
         ]
 
     def _put_delayed(
@@ -272,33 +265,31 @@ class Putter:
         """
         core = self._core
         host = core.store_host
-        sizes = [draft.size_bytes(host) for draft in drafts]
+        sizes = self._sizes(drafts)
         count = len(drafts)
         if replaced is None and count > 1:
-            replaced = np.empty(0, dtype=np.int64)
+            replaced = control.NO_NUMBERS
         flags = MARK_DELAYED if replaced is None else MARK_DELAYED | MARK_GROUP
-        all_sizes = sizes if replaced is None else [*sizes, control.encoded_size(len(replaced))]
-        places, end = singles.place(core.delay, all_sizes)
-        core.reserve(core.delay, end)
-        store_ms = core.clock.now_ms()
-        first_seq = core.next_seq
-        offsets = [self._next_delay_offset(draft) for draft in drafts]
-        data = encode_all(
-            drafts,
-            positions=places,
-            queue_offsets=offsets,
-            marks=[flags | seq for seq in range(first_seq, first_seq + count)],
-            store_ms=store_ms,
-            store_host=host,
-        )
-        if replaced is not None:
-            data += control.closing(places, store_ms, replaced)
-        singles.append(core, core.delay, places, all_sizes, data)
-        with core.closing_on_failure():
-            core.next_seq += count
-            dues = [self._due_ms(draft, store_ms) for draft in drafts]
-            self._index_delayed(drafts, dues, places[:count], sizes, first_seq)
-            core.note_accepted(store_ms)
+        with Append(core, core.delay, sizes, numbers=replaced) as append:
+            places = append.positions
+            store_ms = append.stamp()
+            first_seq = core.next_seq
+            offsets = [self._next_delay_offset(draft) for draft in drafts]
+            append.write(
+                encode_all(
+                    drafts,
+                    positions=places,
+                    queue_offsets=offsets,
+                    marks=[flags | seq for seq in range(first_seq, first_seq + count)],
+                    store_ms=store_ms,
+                    store_host=host,
+                )
+            )
+            with core.indexing():
+                core.next_seq += count
+                dues = [self._due_ms(draft, store_ms) for draft in drafts]
+                self._index_delayed(drafts, dues, places, sizes, first_seq)
+                core.note_accepted(store_ms)
         return [
             PutResult(
                 *(draft.topic, draft.queue_id, offset, place, store_ms, host, draft.unique_id),
@@ -306,7 +297,7 @@ class Putter:
                 seq=seq,
             )
             for seq, (draft, place, offset, due) in enumerate(
-                zip(drafts, places, offsets, dues, strict=False), start=first_seq
+                zip(drafts, places, offsets, dues, strict=True), start=first_seq
             )
         ]
 
@@ -322,20 +313,19 @@ class Putter:
         core = self._core
         end = first_seq + len(drafts)
         positions = np.array(places, dtype=np.int64)
-        with core.lock:
-            core.note_segments(positions, first_seq)
-            topics = [core.timeline.topics.number_of(draft.topic) for draft in drafts]
-            units = Units(
-                due_ms=np.array(dues, dtype=np.int64),
-                seq=np.arange(first_seq, end, dtype=np.int64),
-                position=positions,
-                size=np.array(sizes, dtype=np.int32),
-                topic=np.array(topics, dtype=np.int32),
-                queue_id=np.array([draft.queue_id for draft in drafts], dtype=np.int32),
-            )
-            core.timeline.add(units, end=end, position_end=core.delay.end)
-            keys = singles.key_rows(drafts, places)
-            core.delay_keys.add(*keys, position_end=core.delay.end)
+        core.note_segments(positions, first_seq)
+        topics = [core.timeline.topics.number_of(draft.topic) for draft in drafts]
+        units = Units(
+            due_ms=np.array(dues, dtype=np.int64),
+            seq=np.arange(first_seq, end, dtype=np.int64),
+            position=positions,
+            size=np.array(sizes, dtype=np.int32),
+            topic=np.array(topics, dtype=np.int32),
+            queue_id=np.array([draft.queue_id for draft in drafts], dtype=np.int32),
+        )
+        core.timeline.add(units, end=end, position_end=core.delay.end)
+        keys = singles.key_rows(drafts, places)
+        core.delay_keys.add(*keys, position_end=core.delay.end)
 
     def _next_delay_offset(self, draft: Draft) -> int:
         name = f"{draft.log_topic}/{draft.log_queue_id}"
@@ -391,27 +381,20 @@ class Putter:
             core.room.check_send()
             sizes = np.concatenate([part.sizes for part in parts])
             core.check_size(int(sizes.max()), is_delayed=True)
-            positions, end = core.delay.place(np.append(sizes, control.encoded_size(0)))
-            core.reserve(core.delay, end)
-            store_ms = core.clock.now_ms()
-            first_seq = core.next_seq
-            due_ms = self._stamp(parts, positions, store_ms)
-            last = Control(kind=control.END, start=int(positions[0]), count=count)
-            closing = control.encode(last, position=int(positions[-1]), store_ms=store_ms)
-            with core.closing_on_failure():
-                for part, own in _cut(parts, positions):
-                    core.delay.append(own, part.sizes, part.data)
-                core.delay.append(positions[-1:], np.array([len(closing)]), closing)
-                core.sync(core.delay)
-            core.next_seq += count
-            positions = positions[:-1]
-            with core.lock, core.closing_on_failure():
-                core.note_segments(positions, first_seq)
-                units = self._units(parts, positions, sizes, due_ms, first_seq)
-                core.timeline.add(units, end=first_seq + count, position_end=core.delay.end)
-                hashes, owners = _flat_hashes(pa.concat_arrays([part.key_hashes for part in parts]))
-                core.delay_keys.add(hashes, positions[owners], position_end=core.delay.end)
-                core.note_accepted(store_ms)
+            with Append(core, core.delay, sizes, numbers=control.NO_NUMBERS) as append:
+                positions = append.positions
+                store_ms = append.stamp()
+                first_seq = core.next_seq
+                due_ms = self._stamp(parts, positions, store_ms)
+                append.write(*(part.data for part in parts))
+                with core.indexing():
+                    core.next_seq += count
+                    core.note_segments(positions, first_seq)
+                    units = self._units(parts, positions, sizes, due_ms, first_seq)
+                    core.timeline.add(units, end=first_seq + count, position_end=core.delay.end)
+                    hashes, owners = _flat_hashes([part.key_hashes for part in parts])
+                    core.delay_keys.add(hashes, positions[owners], position_end=core.delay.end)
+                    core.note_accepted(store_ms)
         return PutManyResult(first_seq=first_seq, count=count, unique_ids=unique_ids, due_ms=due_ms)
 
     def _stamp(self, parts: Sequence[bulk.Bulk], positions: Int64s, store_ms: int) -> Int64s:
@@ -494,7 +477,8 @@ def _cut(parts: Sequence[bulk.Bulk], positions: Int64s) -> Iterator[tuple[bulk.B
         start += len(part)
 
 
-def _flat_hashes(lists: pa.ListArray) -> tuple[Any, Int64s]:
+def _flat_hashes(parts: list[pa.ListArray]) -> tuple[Any, Int64s]:
     """All hashes and the row each belongs to."""
+    lists = pa.concat_arrays(parts)
     owners = np.repeat(np.arange(len(lists), dtype=np.int64), kernels.lengths_of(lists))
     return lists.flatten().to_numpy(), owners

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests.unit.store.making import SMALL, QuickFiles, Wall
 
@@ -13,7 +12,6 @@ from dueline.message import Message
 from dueline.store import Observer, singles
 from dueline.store.core import Core
 from dueline.store.draft import Draft, prepare
-from dueline.store.log import BLANK_SIZE
 
 
 @pytest.fixture
@@ -25,32 +23,6 @@ def core(tmp_path: Path) -> Iterator[Core]:
 
 def drafts_of(core: Core, *messages: Message) -> list[Draft]:
     return [prepare(one, now_ms=5, rules=core.rules, ids=core.ids) for one in messages]
-
-
-@pytest.mark.parametrize("before", [0, 100, SMALL.commit_segment_size_bytes - BLANK_SIZE - 300])
-@pytest.mark.parametrize("sizes", [[300], [300, 1], [301], [100, 200, 300, 16_000, 5]])
-def test_places_are_those_of_the_arrays(core: Core, before: int, sizes: list[int]) -> None:
-    core.commit.end = before
-
-    places, end = singles.place(core.commit, sizes)
-
-    expected, expected_end = core.commit.place(np.array(sizes, dtype=np.int64))
-    assert (places, end) == (expected.tolist(), expected_end)
-
-
-@pytest.mark.parametrize("sizes", [[300], [100, 200], [9_000, 9_000, 50]])
-def test_records_stand_where_they_were_placed(core: Core, sizes: list[int]) -> None:
-    core.commit.end = 0
-    for round_number in range(3):
-        places, end = singles.place(core.commit, sizes)
-        core.reserve(core.commit, end)
-        parts = [bytes([65 + round_number * 8 + row]) * size for row, size in enumerate(sizes)]
-
-        singles.append(core, core.commit, places, sizes, b"".join(parts))
-
-        assert core.commit.end == end
-        for position, part in zip(places, parts, strict=True):
-            assert bytes(core.commit.read(position, len(part))) == part
 
 
 def test_queues_get_rows_in_order_and_half_messages_none(core: Core) -> None:
