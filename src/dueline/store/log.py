@@ -30,6 +30,7 @@ from dueline.errors import LimitExceeded, NotFound
 from dueline.store import kernels
 from dueline.store.files import POSITION_NAME, Bytes, File, Files, byte_view
 from dueline.store.record import BLANK_MAGIC
+from dueline.store.segment import Segment, missing
 
 __all__ = ["BLANK_SIZE", "Log", "LogReader", "segment_name"]
 
@@ -61,7 +62,7 @@ class LogReader:
         self.is_foreign: Final = is_foreign
         self.folder: Final = folder
         self.segment_size_bytes: Final = segment_size_bytes
-        self._open: dict[int, File] = {}
+        self._segments: dict[int, Segment] = {}
 
     def base_of(self, position: int) -> int:
         return position - position % self.segment_size_bytes
@@ -70,7 +71,7 @@ class LogReader:
         """The `size` bytes at `position`, a view of the mapped file; shorter at its end."""
         base = self.base_of(position)
         start = position - base
-        return self.segment(base).view().data[start : start + size]
+        return self.file_of(base).view().data[start : start + size]
 
     def gather(self, positions: Positions, sizes: npt.NDArray[np.int32]) -> pa.BinaryArray:
         """Many records as one Arrow array, in the given order; one copy, made in C.
@@ -85,7 +86,7 @@ class LogReader:
         sizes = np.where(outside, 0, sizes).astype(np.int32)
         for number, base in enumerate(segments.tolist()):
             try:
-                buffers.append(pa.py_buffer(self.segment(base).view()))
+                buffers.append(pa.py_buffer(self.file_of(base).view()))
             except NotFound:
                 buffers.append(pa.py_buffer(b""))
                 sizes = np.where(segment_index == number, 0, sizes).astype(np.int32)
@@ -93,44 +94,32 @@ class LogReader:
             buffers, segment_index.astype(np.int32), (positions - bases).astype(np.int32), sizes
         )
 
-    def segment(self, base: int) -> File:
+    def file_of(self, base: int) -> File:
         """The file that starts at `base`.
 
         Raises:
             NotFound: deleted, or never written.
         """
-        file = self._open.get(base)
-        if file is None:
-            try:
-                file = self._files.open(self.path_of(base), writable=self._writable)
-            except FileNotFoundError as error:
-                raise NotFound(
-                    f"position {base}: expected a segment {self.path_of(base)}, found none; "
-                    "it was deleted by retention or never written",
-                    position=base,
-                ) from error
-            kept = self._open.setdefault(base, file)
-            if kept is not file:  # another thread opened it meanwhile
-                file.close()
-                file = kept
-        return file
+        return self._segment(base).file
+
+    def _segment(self, base: int) -> Segment:
+        found = self._segments.get(base)
+        if found is None:
+            found = Segment(self._files, self.path_of(base), base)
+            found = self._segments.setdefault(base, found)
+        return found
 
     def forget_pages(self) -> None:
         """Give back the memory of mapped segments after reading much of them."""
-        for file in self._open.values():
-            file.forget_pages()
+        for segment in list(self._segments.values()):
+            segment.forget_pages()
 
     def path_of(self, base: int) -> Path:
         return self.folder / segment_name(base)
 
     def close(self) -> None:
-        for file in self._open.values():
-            file.close()
-        self._open.clear()
-
-    @property
-    def _writable(self) -> bool:
-        return False
+        for segment in list(self._segments.values()):
+            segment.close()
 
 
 class Log(LogReader):
@@ -139,18 +128,33 @@ class Log(LogReader):
     def __init__(self, files: Files, folder: Path, segment_size_bytes: int) -> None:
         super().__init__(files, folder, segment_size_bytes)
         files.make_folder(folder)
-        self.bases = [int(name) for name in files.names(folder, POSITION_NAME)]
-        self.start = self.bases[0] if self.bases else 0
+        for name in files.names(folder, POSITION_NAME):
+            self._add(int(name))
+        self.start = min(self._segments, default=0)
         self.end = self.start
-        self._unsynced: dict[int, File] = {}
-        self._allocated: dict[int, int] = {}
-        self._patched: set[int] = set()
+        self._synced_end = self.start
+
+    @property
+    def bases(self) -> list[int]:
+        """The positions at which segments begin, in order."""
+        return list(self._segments)
+
+    def _add(self, base: int) -> Segment:
+        segment = Segment(self._files, self.path_of(base), base, writable=True)
+        self._segments[base] = segment
+        return segment
+
+    def _segment(self, base: int) -> Segment:
+        found = self._segments.get(base)
+        if found is None:
+            raise missing(self.path_of(base), base)
+        return found
 
     def skip_first_segment(self) -> None:
         """Let a log that never held anything begin with its second segment, as if the first had
         been deleted: then no record stands at position 0, and 0 can mean "nowhere"."""
-        if not self.bases and self.end == 0:
-            self.start = self.end = self.segment_size_bytes
+        if not self._segments and self.end == 0:
+            self.start = self.end = self._synced_end = self.segment_size_bytes
 
     @overload
     def place(self, sizes: list[int]) -> tuple[list[int], int]: ...
@@ -211,22 +215,30 @@ class Log(LogReader):
         """
         base = self.base_of(self.end)
         while base < end:
-            if base not in self._open and base not in self.bases:
-                self._open[base] = self._files.create(self.path_of(base), self.segment_size_bytes)
-                self.bases.append(base)
-            allocated = self._allocated.get(base, max(self.end - base, 0))
+            segment = self._segments.get(base) or self._create(base)
+            allocated = segment.allocated_bytes
+            if allocated is None:
+                allocated = max(self.end - base, 0)
             needed = min(end - base + BLANK_SIZE, self.segment_size_bytes)
             if needed > allocated:
                 goal = self._goal(allocated, needed)
-                self.segment(base).allocate(allocated, goal, may_spend=may_spend)
-                self._allocated[base] = goal
+                segment.file.allocate(allocated, goal, may_spend=may_spend)
+                segment.allocated_bytes = goal
             base += self.segment_size_bytes
+
+    def _create(self, base: int) -> Segment:
+        segment = Segment(self._files, self.path_of(base), base, writable=True)
+        segment.create(self.segment_size_bytes)
+        self._segments[base] = segment
+        return segment
 
     @property
     def allocated_bytes(self) -> int:
         """What is reserved behind the log's end."""
         base = self.base_of(self.end)
-        return max(self._allocated.get(base, 0) - (self.end - base), 0)
+        segment = self._segments.get(base)
+        allocated = segment.allocated_bytes if segment is not None else None
+        return max((allocated or 0) - (self.end - base), 0)
 
     def _goal(self, allocated: int, needed: int) -> int:
         """Up to where to reserve: many records ahead, or just enough where space is scarce."""
@@ -267,8 +279,7 @@ class Log(LogReader):
     def _write(self, start: int, end: int, views: list[memoryview]) -> None:
         """Write the next bytes to a stretch of one segment; what was written leaves `views`."""
         base = self.base_of(start)
-        file = self.segment(base)
-        self._unsynced[base] = file
+        file = self.file_of(base)
         while start < end:
             view = views[0][: end - start]
             file.write_at(start - base, view)
@@ -285,16 +296,17 @@ class Log(LogReader):
             return
         left = next_base - self.end
         if left >= BLANK_SIZE:
-            file = self.segment(base)
-            file.write_at(self.end - base, struct.pack(">II", left, BLANK_MAGIC))
-            self._unsynced[base] = file
+            self.file_of(base).write_at(self.end - base, struct.pack(">II", left, BLANK_MAGIC))
         self.end = next_base
 
     def sync(self) -> None:
         """Return when everything appended is on disk."""
-        for file in self._unsynced.values():
-            file.sync()
-        self._unsynced.clear()
+        first = self.base_of(self._synced_end)
+        if self._synced_end < self.end:
+            for base in range(first, self.end, self.segment_size_bytes):
+                if base in self._segments:
+                    self.file_of(base).sync()
+        self._synced_end = self.end
 
     def sync_from(self, position: int) -> None:
         """Return when everything from `position` on is on disk, whoever wrote it.
@@ -303,43 +315,28 @@ class Log(LogReader):
         """
         for base in self.bases:
             if base + self.segment_size_bytes > position:
-                self.segment(base).sync()
+                self.file_of(base).sync()
 
     def sync_patches(self) -> None:
         """Return when everything that was patched before the call is on disk too."""
-        for base in sorted(self._patched):
-            self._patched.discard(base)
-            if base in self.bases:
-                self.segment(base).sync()
+        for segment in list(self._segments.values()):
+            segment.sync_patches()
 
     def scatter(self, positions: Positions, rows: npt.NDArray[np.uint8]) -> None:
         """Patch bytes of records in place; synced by `sync_patches`."""
         bases = positions - positions % self.segment_size_bytes
         for base in np.unique(bases).tolist():
             chosen = bases == base
-            self.segment(base).scatter(positions[chosen] - base, rows[chosen])
-            self._patched.add(base)
+            self._segment(base).scatter(positions[chosen] - base, rows[chosen])
 
     def cut(self, end: int) -> None:
         """Forget everything from `end` on, for good: later files go, the rest becomes zeros."""
         for base in [base for base in self.bases if base >= end and base != self.start]:
             self._drop(base)
         base = self.base_of(end)
-        if base in self.bases:
-            self._zero_tail(self.segment(base), end - base)
-        self.end = end
-
-    def _zero_tail(self, file: File, start: int) -> None:
-        block = 4 << 20
-        size = file.data_end(start)
-        changed = False
-        for at in range(start, size, block):
-            data = file.read_at(at, min(block, size - at))
-            if data.strip(b"\0"):
-                file.write_at(at, bytes(len(data)))
-                changed = True
-        if changed:
-            file.sync()
+        if base in self._segments:
+            self._segment(base).zero_from(end - base)
+        self.end = self._synced_end = end
 
     def drop_before(self, position: int) -> list[int]:
         """Delete whole segments before `position`; the last one stays. Returns their bases."""
@@ -359,28 +356,15 @@ class Log(LogReader):
     def _drop(self, base: int) -> None:
         """Delete a segment, for good: a power cut must not bring back what later ones replaced, nor
         an older one without its neighbours."""
-        file = self._open.pop(base, None)
-        if file is not None:
-            file.close()
-        self._unsynced.pop(base, None)
-        self._allocated.pop(base, None)
-        self.bases.remove(base)
-        self._files.remove(self.path_of(base))
+        self._segments.pop(base).remove()
         self._files.sync_folder(self.folder)
 
     def replace_segment(self, base: int, parts: Iterator[tuple[int, Bytes]]) -> None:
         """Put a sparse file with only `parts` (offset, bytes) in a segment's place, atomically."""
-        self._files.replace_sparse(self.path_of(base), self.segment_size_bytes, parts)
-        file = self._open.pop(base, None)
-        if file is not None:
-            file.close()
-
-    @property
-    def _writable(self) -> bool:
-        return True
+        self._segment(base).replace(self.segment_size_bytes, parts)
 
     def __repr__(self) -> str:
         return f"Log({self.folder.name}, {self.start}..{self.end})"
 
     def stats(self) -> dict[str, Any]:
-        return {"start": self.start, "end": self.end, "segment_count": len(self.bases)}
+        return {"start": self.start, "end": self.end, "segment_count": len(self._segments)}

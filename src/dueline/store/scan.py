@@ -72,7 +72,7 @@ def scan(reader: LogReader, start: int, bases: list[int]) -> Scan:
         if base + reader.segment_size_bytes <= start:
             continue
         try:
-            file = reader.segment(base)
+            file = reader.file_of(base)
             view = file.view().data
         except (NotFound, ValueError) as error:
             damage.append(
@@ -235,7 +235,7 @@ def _hidden(reader: LogReader, start: int, end: int) -> Iterator[tuple[int, int]
     """Sound records behind the beginning of a damaged one, whose size may be wrong and hide them:
     the walk does not notice if that size happens to lead to the beginning of another record."""
     base = reader.base_of(start)
-    file = reader.segment(base)
+    file = reader.file_of(base)
     walk = Walk(
         file=file,
         view=file.view().data,

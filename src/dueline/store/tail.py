@@ -39,7 +39,7 @@ def cut_tail(log: Log, start: int, whole_end: int, synced_end: int) -> tuple[Sca
     sound_end = int(found.positions[-1] + found.sizes[-1]) if len(found.positions) else start
     sound_end = max(sound_end, whole_end)
     end = _end_of(log, sound_end)
-    written = max((base + log.segment(base).data_end(0) for base in log.bases), default=end)
+    written = max((base + log.file_of(base).data_end(0) for base in log.bases), default=end)
     log.cut(end)
     log.sync_from(start)
     damage = [damage for damage in found.damage if damage.start < sound_end]
@@ -54,8 +54,8 @@ def _was_written(log: Log, end: int) -> bool:
     if base not in log.bases:
         return False
     size = min(end - base, _LAST_BYTES)
-    is_written = log.segment(base).data_end(0) >= end - base
-    return is_written and (size == 0 or any(log.segment(base).read_at(end - base - size, size)))
+    is_written = log.file_of(base).data_end(0) >= end - base
+    return is_written and (size == 0 or any(log.file_of(base).read_at(end - base - size, size)))
 
 
 def missing_segments(log: Log, start: int) -> list[Damage]:
@@ -73,7 +73,7 @@ def _end_of(log: Log, last: int) -> int:
     """Where the next record goes, if the last sound one ends at `last`."""
     base = log.base_of(last)
     blank = last - base + 8 <= log.segment_size_bytes and base in log.bases
-    magic = log.segment(base).read_at(last - base + 4, 4) if blank else b""
+    magic = log.file_of(base).read_at(last - base + 4, 4) if blank else b""
     if magic == records.BLANK_MAGIC.to_bytes(4, "big"):
         following = base + log.segment_size_bytes
         if following in log.bases:

@@ -144,7 +144,7 @@ def test_an_append_to_the_delay_log_leaves_the_gate_as_it_is(core: Core) -> None
 def test_gate_opens_again_after_a_failed_write_and_the_store_is_closed(core: Core) -> None:
     with Append(core, core.commit, [100]) as append:
         append.stamp()
-        core.commit.segment(0).write_at = _no_space  # type: ignore[method-assign]
+        core.commit.file_of(0).write_at = _no_space  # type: ignore[method-assign]
         with pytest.raises(StoreFailed, match="No space"):
             append.write(bytes(100))
 
