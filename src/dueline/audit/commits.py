@@ -25,8 +25,9 @@ from dueline.store.consume_queue import UNIT_DTYPE, UNIT_SIZE
 from dueline.store.core import QUEUES
 from dueline.store.files import POSITION_NAME, Files
 from dueline.store.kernels import Int64s
+from dueline.store.layout import HEADER_SIZE
 from dueline.store.queue_folder import folds_case, queue_folder
-from dueline.store.record import HEADER_SIZE, NO_OFFSET
+from dueline.store.record import NO_OFFSET
 from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
 
 __all__ = ["CommitCheck", "Queue"]

@@ -22,14 +22,9 @@ from dueline.store import kernels
 from dueline.store import record as records
 from dueline.store.files import File, Files
 from dueline.store.kernels import Int64s
+from dueline.store.layout import POSITION_AT, RECORD_SIZE_MIN
 from dueline.store.log import LogReader
-from dueline.store.record import (
-    BLANK_MAGIC,
-    GAP_MAGIC,
-    MAGIC,
-    MAGIC_LONG_TOPIC,
-    RECORD_SIZE_MIN,
-)
+from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC
 from dueline.store.record_columns import RecordColumns
 from dueline.store.restore import damaged
 
@@ -37,7 +32,6 @@ __all__ = ["Batch", "Damaged", "LogWalk"]
 
 BLOCK_BYTES: Final = 16 << 20
 _LARGE_BYTES: Final = 8 << 20
-_POSITION_AT: Final = 28
 _WORDS: Final = np.dtype([("size", ">u4"), ("magic", ">u4")])
 
 Bytes8 = npt.NDArray[np.uint8]
@@ -214,7 +208,7 @@ def _candidates(data: Bytes8, base: int, start: int, stop: int, data_end: int) -
     heads = _heads(data, at)
     at = at[(heads["magic"] == MAGIC) | (heads["magic"] == MAGIC_LONG_TOPIC)]
     sizes = _heads(data, at)["size"].astype(np.int64)
-    positions = kernels.windows(data, 8)[at + _POSITION_AT].view(">i8")[:, 0]
+    positions = kernels.windows(data, 8)[at + POSITION_AT].view(">i8")[:, 0]
     keep = (positions == base + at) & (sizes >= RECORD_SIZE_MIN) & (at + sizes <= data_end)
     kept: Int64s = at[keep]
     return kept

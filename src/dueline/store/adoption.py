@@ -34,7 +34,8 @@ from dueline.store.append import Append
 from dueline.store.bulk import Bulk
 from dueline.store.core import Core
 from dueline.store.kernels import Int64s
-from dueline.store.record import HEADER_SIZE, HOST_V6_EXTRA, MARK_GROUP, MARK_PRESENT
+from dueline.store.layout import BORN_MS_AT, HEADER_SIZE
+from dueline.store.record import MARK_GROUP, MARK_PRESENT
 from dueline.store.record_columns import RecordColumns
 
 __all__ = ["Adopter", "waiting_rows"]
@@ -204,17 +205,17 @@ def _records(
     data, offsets = kernels.buffer_of(records)
     starts, ends = offsets[:-1], offsets[1:]
     headers = columns.headers.copy()
-    wide = headers["sys_flag"] >> 4 & 3
-    extra = HOST_V6_EXTRA * ((wide & 1) + (wide >> 1)).astype(np.int64)
-    body_end = starts + HEADER_SIZE + extra + headers["body_size"].astype(np.int64)
+    body_at = kernels.body_starts(headers, starts)
+    body_end = body_at + headers["body_size"].astype(np.int64)
     text_sizes = pc.binary_length(texts).to_numpy()
     headers["queue_id"] = 0
     headers["size"] = body_end - starts + len(_SIZED_TIMER_TOPIC) + 2 + text_sizes
     raw = headers.view(np.uint8).reshape(len(headers), HEADER_SIZE)
-    middles = kernels.slices(data, starts + 40, body_end - starts - 40)
+    middles_at = starts + BORN_MS_AT
+    middles = kernels.slices(data, middles_at, body_end - middles_at)
     assert bool((ends > body_end).all())
     return kernels.join(
-        kernels.fixed_rows(np.ascontiguousarray(raw[:, :40])),
+        kernels.fixed_rows(np.ascontiguousarray(raw[:, :BORN_MS_AT])),
         middles,
         pa.scalar(_SIZED_TIMER_TOPIC, pa.binary()),
         kernels.fixed_rows(text_sizes.astype(">u2")),

@@ -35,7 +35,8 @@ from dueline.schedule import too_far
 from dueline.store import kernels, properties, stamp
 from dueline.store.draft import Rules
 from dueline.store.kernels import HEADER_DTYPE, Int32s, Int64s
-from dueline.store.record import HEADER_SIZE, MAGIC, MARK_DELAYED, MARK_GROUP, MARK_PRESENT
+from dueline.store.layout import HEADER_SIZE, HOST_SIZE, RECONSUME_TIMES_AT, STORE_HOST_AT
+from dueline.store.record import MAGIC, MARK_DELAYED, MARK_GROUP, MARK_PRESENT
 from dueline.store.restore import check_rows
 from dueline.store.schema import SCHEDULE_SCHEMA
 from dueline.store.targets import Targets, queue_id_faults
@@ -44,7 +45,6 @@ __all__ = ["Bulk", "encode"]
 
 _WHEN: Final = ("deliver_at_ms", "delay_ms", "delay_level")
 _SAID_BY_COLUMNS: Final = BULK_PROPERTIES | {"UNIQ_KEY", "KEYS", "TAGS"}
-_STORE_HOST_AT: Final = 64
 _HEX: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 
 
@@ -157,16 +157,16 @@ def _records(
     headers["queue_id"] = np.where(level > 0, level - 1, 0)
     headers["born_ms"] = now_ms
     headers["born_host"] = np.void(HOST_UNKNOWN)
-    headers["sys_flag"] = SYS_STORE_HOST_V6 if len(store_host) > 8 else 0
+    headers["sys_flag"] = SYS_STORE_HOST_V6 if len(store_host) > HOST_SIZE else 0
     headers["mark"] = MARK_PRESENT
     headers["body_size"] = np.diff(body_offsets)
-    headers["size"] = HEADER_SIZE - 8 + len(store_host) + np.diff(body_offsets)
+    headers["size"] = HEADER_SIZE - HOST_SIZE + len(store_host) + np.diff(body_offsets)
     headers["size"] += pc.binary_length(tail).to_numpy().astype(np.uint32)
     raw = headers.view(np.uint8).reshape(count, HEADER_SIZE)
     return kernels.join(
-        kernels.fixed_rows(raw[:, :_STORE_HOST_AT]),
+        kernels.fixed_rows(raw[:, :STORE_HOST_AT]),
         pa.scalar(store_host, pa.binary()),
-        kernels.fixed_rows(raw[:, _STORE_HOST_AT + 8 :]),
+        kernels.fixed_rows(raw[:, RECONSUME_TIMES_AT:]),
         bodies,
         tail,
     )

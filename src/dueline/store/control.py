@@ -25,7 +25,8 @@ import numpy as np
 from dueline.errors import CorruptRecord
 from dueline.message import CONTROL_TOPIC, HOST_UNKNOWN, SYS_ROLLBACK
 from dueline.store.kernels import Int64s
-from dueline.store.record import MARK_PRESENT, RECORD_SIZE_MIN, Record, seal
+from dueline.store.layout import RECORD_SIZE_MIN
+from dueline.store.record import MARK_PRESENT, Record, seal
 
 __all__ = [
     "CANCEL",

@@ -28,7 +28,7 @@ from dueline.clock import Clock
 from dueline.errors import BrokerError, LimitExceeded, NotFound, StoreClosed, StoreFailed
 from dueline.message import UniqueIds, pack_host
 from dueline.schedule import DelayLevels
-from dueline.store import record as records
+from dueline.store import layout
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.done_index import DoneIndex
 from dueline.store.files import Files
@@ -36,10 +36,10 @@ from dueline.store.gate import Gate, GateRows
 from dueline.store.kernels import Int64s
 from dueline.store.key_index import KeyIndex
 from dueline.store.laggards import Laggards
+from dueline.store.layout import QUEUE_OFFSET_AT
 from dueline.store.log import BLANK_SIZE, Log
 from dueline.store.observer import Observers
 from dueline.store.options import StoreOptions
-from dueline.store.record import QUEUE_OFFSET_AT
 from dueline.store.repair import units_from_log
 from dueline.store.room import Room
 from dueline.store.states import States
@@ -282,7 +282,7 @@ class Core:
             return 0
         try:
             position = int(queue.read(queue.end - 1, 1)["position"][0])
-            return records.store_ms_of(self.commit.read(position, records.STORE_MS_END))
+            return layout.store_ms_of(self.commit.read(position, layout.STORE_MS_END))
         except (NotFound, IndexError):
             return None
 

@@ -15,7 +15,6 @@ Delayed and half messages keep their real topic and queue in REAL_TOPIC and REAL
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,9 +38,9 @@ from dueline.message import (
     tags_code,
 )
 from dueline.schedule import DelayLevels, Due, due_of
+from dueline.store.layout import HEADER_SIZE, HOST_SIZE, header
 from dueline.store.properties import key_hash
 from dueline.store.record import (
-    HEADER_SIZE,
     MAGIC,
     MARK_CHECK_SHIFT,
     MARK_PRESENT,
@@ -140,18 +139,12 @@ def encode_all(  # noqa: PLR0913 - what a record's place in a log decides
             ^ len(body)
         )
         mark = number | MARK_PRESENT | (fold(words) ^ tail_check(tail)) << MARK_CHECK_SHIFT
-        head = _layout(len(born_host), host_size).pack(
+        head = header(len(born_host), host_size).pack(
             *(size, MAGIC, crc, queue_id, flag, queue_offset, position, sys_flag, born_ms),
             *(born_host, store_ms, store_host, times, mark, len(body)),
         )
         parts += (head, body, tail)
     return b"".join(parts)
-
-
-@lru_cache
-def _layout(born_size: int, store_size: int) -> struct.Struct:
-    """A record's fixed fields, for hosts of these sizes."""
-    return struct.Struct(f">IIIiiqqiq{born_size}sq{store_size}siQI")
 
 
 def prepare(
@@ -212,7 +205,7 @@ def prepare(
         tuple([key_hash(name) for name in names]),
         body_crc(body),
         tail,
-        HEADER_SIZE - 16 + len(message.born_host) + len(body) + len(tail),
+        HEADER_SIZE - 2 * HOST_SIZE + len(message.born_host) + len(body) + len(tail),
     )
 
 

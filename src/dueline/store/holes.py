@@ -29,7 +29,7 @@ from dueline.store.consume_queues import rows_by_queue
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
 from dueline.store.kernels import Int64s
-from dueline.store.record import QUEUE_OFFSET_AT, RECORD_SIZE_MIN
+from dueline.store.layout import QUEUE_OFFSET_AT, RECORD_SIZE_MIN
 from dueline.store.scan import Damage
 
 __all__ = ["Holes", "first_offset", "fit"]

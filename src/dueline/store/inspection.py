@@ -13,7 +13,6 @@ being written at this moment nothing or all is seen, see `Patience`.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from dueline.errors import CorruptRecord, NotFound
 from dueline.store import record as records
 from dueline.store.core import COMMIT_LOG, DELAY_LOG
 from dueline.store.files import POSITION_NAME, File, Files
+from dueline.store.layout import POSITION_AT, SIZE_MAGIC
 from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC, Record
 from dueline.store.scan import Walk
 
@@ -33,8 +33,6 @@ BLANK: Final = "blank"
 GAP: Final = "gap"
 DAMAGE: Final = "damage"
 
-_HEAD: Final = struct.Struct(">II")
-_POSITION_AT: Final = 28
 
 Patience = Callable[[], bool]
 """Asked when the last segment ends in bytes that are no record: may they be looked at again?
@@ -107,16 +105,16 @@ def _base_of(path: Path, files: Files) -> int:
         return int(path.name)
     file = files.open(path)
     try:
-        head = file.read_at(0, _POSITION_AT + 8)
+        head = file.read_at(0, POSITION_AT + 8)
     finally:
         file.close()
-    if len(head) < _POSITION_AT + 8 or _HEAD.unpack_from(head)[1] != MAGIC:
+    if len(head) < POSITION_AT + 8 or SIZE_MAGIC.unpack_from(head)[1] != MAGIC:
         raise NotFound(
             f"{path}: expected a segment named by its position, or one that begins with a record, "
             f"found {head[:16].hex() or 'an empty file'}",
             path=str(path),
         )
-    return int.from_bytes(head[_POSITION_AT:], "big")
+    return int.from_bytes(head[POSITION_AT:], "big")
 
 
 def entries(
@@ -168,10 +166,10 @@ def _segment_entries(file: File, base: int, start: int, patience: Patience) -> I
 def _entry_at(walk: Walk, at: int) -> Entry | None:
     """What begins at `at` of a segment; None if only zeros follow."""
     view, position, left = walk.view, walk.base + at, len(walk.view) - at
-    size, magic = _HEAD.unpack_from(view, at) if left >= _HEAD.size else (0, 0)
+    size, magic = SIZE_MAGIC.unpack_from(view, at) if left >= SIZE_MAGIC.size else (0, 0)
     if magic == BLANK_MAGIC and size == left:
         return Entry(kind=BLANK, position=position, size=size)
-    if magic == GAP_MAGIC and _HEAD.size <= size <= left:
+    if magic == GAP_MAGIC and SIZE_MAGIC.size <= size <= left:
         return Entry(kind=GAP, position=position, size=size)
     reason = "bytes that are no record"
     if magic in (MAGIC, MAGIC_LONG_TOPIC):

@@ -19,19 +19,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dueline.store.record import (
-    HEADER_SIZE,
-    HOST_V6_EXTRA,
-    MARK_AT,
-    MARK_CHECK_MASK,
-    STORE_MS_AT,
-)
+from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
+from dueline.store.layout import HEADER_SIZE, HOST_V6_EXTRA, RECONSUME_TIMES_AT, STORE_MS_AT
+from dueline.store.record import MARK_CHECK_MASK
 
 __all__ = [
     "HEADER_DTYPE",
     "Int32s",
     "Int64s",
     "body_crcs",
+    "body_starts",
+    "born_extra",
     "buffer_of",
     "crc32_list",
     "fixed_rows",
@@ -72,6 +70,7 @@ HEADER_DTYPE: Final = np.dtype(
     ]
 )
 assert HEADER_DTYPE.itemsize == HEADER_SIZE
+_WIDE_HOSTS: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 
 _VIEW_DTYPE: Final = np.dtype(
     [("size", "<i4"), ("prefix", "<u4"), ("buffer", "<i4"), ("offset", "<i4")]
@@ -193,18 +192,29 @@ def headers(data: Bytes8, starts: Int64s) -> npt.NDArray[Any]:
     (it is damaged) is left as it stands.
     """
     rows = np.ascontiguousarray(windows(data, HEADER_SIZE)[starts]).view(HEADER_DTYPE)[:, 0]
-    sys_flag = rows["sys_flag"]
-    wide = np.flatnonzero(sys_flag & 0x30)
-    extra = HOST_V6_EXTRA * ((sys_flag[wide] >> 4 & 1) + (sys_flag[wide] >> 5 & 1))
-    wide = wide[starts[wide] + HEADER_SIZE + extra <= len(data)]
+    wide = np.flatnonzero(rows["sys_flag"] & _WIDE_HOSTS)
+    wide = wide[body_starts(rows[wide], starts[wide]) <= len(data)]
     if len(wide):
         raw = rows.view(np.uint8).reshape(len(rows), HEADER_SIZE)
-        at = starts[wide]
-        store_at = at + STORE_MS_AT + HOST_V6_EXTRA * ((sys_flag[wide] & 0x10) >> 4)
-        last_at = store_at + 16 + HOST_V6_EXTRA * ((sys_flag[wide] & 0x20) >> 5)
-        raw[wide, STORE_MS_AT : STORE_MS_AT + 16] = windows(data, 16)[store_at]
-        raw[wide, MARK_AT - 4 :] = windows(data, 16)[last_at]
+        store_at = starts[wide] + STORE_MS_AT + born_extra(rows[wide])
+        last_at = body_starts(rows[wide], starts[wide]) - HEADER_SIZE + RECONSUME_TIMES_AT
+        raw[wide, STORE_MS_AT:RECONSUME_TIMES_AT] = windows(data, 16)[store_at]
+        raw[wide, RECONSUME_TIMES_AT:] = windows(data, 16)[last_at]
     return rows
+
+
+def born_extra(rows: npt.NDArray[Any]) -> Int64s:
+    """How much longer than an IPv4 one the born host of each header's record is."""
+    is_wide = rows["sys_flag"] & SYS_BORN_HOST_V6 != 0
+    return np.where(is_wide, HOST_V6_EXTRA, 0).astype(np.int64)
+
+
+def body_starts(rows: npt.NDArray[Any], starts: Int64s) -> Int64s:
+    """Where the bodies of the records at `starts` with these headers begin."""
+    is_wide = rows["sys_flag"] & SYS_STORE_HOST_V6 != 0
+    store_extra = np.where(is_wide, HOST_V6_EXTRA, 0)
+    result: Int64s = starts + HEADER_SIZE + born_extra(rows) + store_extra
+    return result
 
 
 def fold_words(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:

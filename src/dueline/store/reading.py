@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from dueline.errors import CorruptRecord, NotFound
 from dueline.message import decode_properties, key_words
+from dueline.store import layout, restore
 from dueline.store import record as records
-from dueline.store import restore
 from dueline.store.core import Core
 from dueline.store.properties import key_hash
 from dueline.store.record import Record
@@ -99,7 +99,7 @@ class Reader:
                 except NotFound:
                     view = memoryview(b"")
                 if is_whole(view, position, size):
-                    if int.from_bytes(view[20:28], "big") != offset + scanned:
+                    if layout.queue_offset_of(view) != offset + scanned:
                         self._core.mend_offset(position, offset + scanned)
                     found.append(view)
                     size_bytes += size
@@ -161,7 +161,7 @@ class Reader:
         return low
 
     def _store_ms(self, position: int) -> int:
-        return records.store_ms_of(self._core.commit.read(position, records.STORE_MS_END))
+        return layout.store_ms_of(self._core.commit.read(position, layout.STORE_MS_END))
 
     def query(
         self,

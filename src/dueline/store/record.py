@@ -1,14 +1,7 @@
 """One record of a log: RocketMQ's layout, encoded, decoded and checked one at a time.
 
-    0       4       8         12        16     20            28         36        40
-    | total | magic | bodyCRC | queueId | flag | queueOffset | position | sysFlag | bornMs |
-    48         56        64          72               76     84         88
-    | bornHost | storeMs | storeHost | reconsumeTimes | mark | bodySize |
-    | body | topicSize (1) | topic | propertiesSize (2) | properties |
-
-All numbers are big-endian. Hosts have 4 + 4 bytes, or 16 + 4 where sysFlag says IPv6 (the
-positions above are IPv4's). RocketMQ calls the field at 76 "preparedTransactionOffset"; we keep a
-*mark* in it:
+`dueline.store.layout` says where the fields are. RocketMQ calls one of them
+"preparedTransactionOffset"; we keep a *mark* in it:
 
     bit 62      the record has a mark (it was written by Dueline)
     bit 61      it is a delayed message: the number is its acceptance number ("seq", the origin)
@@ -39,17 +32,17 @@ from dueline.message import (
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_MASK,
 )
+from dueline.store import layout
+from dueline.store.layout import HEADER_SIZE, RECORD_SIZE_MIN, SIZE_MAGIC
 
 __all__ = [
     "BLANK_MAGIC",
     "GAP_MAGIC",
-    "HEADER_SIZE",
     "MAGIC",
     "MARK_DELAYED",
     "MARK_GROUP",
     "MARK_NUMBER_MASK",
     "MARK_PRESENT",
-    "RECORD_SIZE_MIN",
     "Record",
     "decode",
     "decode_damaged",
@@ -64,9 +57,6 @@ MAGIC: Final = 0xDAA320A7
 MAGIC_LONG_TOPIC: Final = 0xDAA320AB
 BLANK_MAGIC: Final = 0xCBD43194
 GAP_MAGIC: Final = 0xD0E11A9E
-HEADER_SIZE: Final = 88
-RECORD_SIZE_MIN: Final = HEADER_SIZE + 3
-HOST_V6_EXTRA: Final = 12
 
 MARK_PRESENT: Final = 1 << 62
 MARK_DELAYED: Final = 1 << 61
@@ -76,23 +66,13 @@ MARK_CHECK_MASK: Final = 0xFFFF << MARK_CHECK_SHIFT
 MARK_NUMBER_MASK: Final = (1 << MARK_CHECK_SHIFT) - 1
 
 NO_OFFSET: Final = -1  # the queue offset of a record that is in no queue yet
-QUEUE_OFFSET_AT: Final = 20
-SYS_FLAG_AT: Final = 36
-STORE_MS_AT: Final = 56
-STORE_MS_END: Final = STORE_MS_AT + HOST_V6_EXTRA + 8
-MARK_AT: Final = 76
 
-_FIRST: Final = struct.Struct(">IIIiiqqiq")
-_MIDDLE: Final = struct.Struct(">q")
-_LAST: Final = struct.Struct(">iQI")
-_HEADER: Final = struct.Struct(">IIIiiqqiq8sq8siQI")
-# The same, unsigned throughout and with hosts as two words: what is XORed for the check.
+# A header, unsigned throughout and with hosts as two words: what is XORed for the check.
 _WORDS: Final = struct.Struct(">IIIIIqqIQIIQIIIQI")
-_SIZE_MAGIC: Final = struct.Struct(">II")
 _MASK32: Final = 0xFFFFFFFF
 _MASK64: Final = 0xFFFFFFFFFFFFFFFF
 _V6: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
-assert _HEADER.size == _WORDS.size == HEADER_SIZE
+assert _WORDS.size == HEADER_SIZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +122,7 @@ class Record:
 
     def encode(self) -> bytes:
         """The record's bytes with the mark as it is; see `seal` for making its check."""
-        first = _FIRST.pack(
+        header = layout.header(len(self.born_host), len(self.store_host)).pack(
             self.size_bytes,
             self.magic,
             body_crc(self.body),
@@ -152,16 +132,17 @@ class Record:
             self.position,
             self.sys_flag,
             self.born_ms,
+            self.born_host,
+            self.store_ms,
+            self.store_host,
+            self.reconsume_times,
+            self.mark & _MASK64,
+            len(self.body),
         )
-        last = _LAST.pack(self.reconsume_times, self.mark & _MASK64, len(self.body))
         topic_size = len(self.topic).to_bytes(1 if self.magic == MAGIC else 2, "big")
         return b"".join(
             (
-                first,
-                self.born_host,
-                _MIDDLE.pack(self.store_ms),
-                self.store_host,
-                last,
+                header,
                 self.body,
                 topic_size,
                 self.topic,
@@ -250,7 +231,7 @@ def _decode_unchecked(
     where = -1 if position is None else position
     if len(view) < RECORD_SIZE_MIN:
         raise _corrupt(path, where, f"expected at least {RECORD_SIZE_MIN} bytes, found {len(view)}")
-    size, magic = _SIZE_MAGIC.unpack_from(view)
+    size, magic = SIZE_MAGIC.unpack_from(view)
     if magic not in (MAGIC, MAGIC_LONG_TOPIC):
         raise _corrupt(path, where, f"expected magic {MAGIC:#010x}, found {magic:#010x}")
     if not RECORD_SIZE_MIN <= size <= len(view):
@@ -300,21 +281,13 @@ def _is_sound_rare(view: memoryview, position: int) -> bool:
 def _decode_fields(
     view: memoryview, size: int, magic: int, path: str, where: int
 ) -> tuple[Record, int]:
-    _, _, crc, queue_id, flag, queue_offset, own_position, sys_flag, born_ms = _FIRST.unpack_from(
-        view
-    )
-    born_size = 20 if sys_flag & SYS_BORN_HOST_V6 else 8
-    store_size = 20 if sys_flag & SYS_STORE_HOST_V6 else 8
-    at = _FIRST.size
-    born_host = bytes(view[at : at + born_size])
-    at += born_size
+    header = layout.header(*layout.host_sizes(layout.sys_flag_of(view)))
     topic_size_bytes = 1 if magic == MAGIC else 2
-    body_at = at + 8 + store_size + _LAST.size
+    body_at = header.size
     if body_at + topic_size_bytes + 2 > size:
         raise _corrupt(path, where, f"expected room for its hosts, found size {size}")
-    (store_ms,) = _MIDDLE.unpack_from(view, at)
-    store_host = bytes(view[at + 8 : at + 8 + store_size])
-    reconsume_times, mark, body_size = _LAST.unpack_from(view, at + 8 + store_size)
+    (_, _, crc, queue_id, flag, queue_offset, own_position, sys_flag, born_ms, born_host, store_ms,
+     store_host, reconsume_times, mark, body_size) = header.unpack_from(view)  # fmt: skip
     topic_at = body_at + body_size + topic_size_bytes
     if topic_at + 2 > size:
         raise _corrupt(path, where, f"expected a body within {size} bytes, found {body_size}")
@@ -408,10 +381,3 @@ def _corrupt(path: str, position: int, reason: str) -> CorruptRecord:
     return CorruptRecord(
         f"record at {position} of {path or 'the log'}: {reason}", path=path, position=position
     )
-
-
-def store_ms_of(head: memoryview) -> int:
-    """The store time, from the first STORE_MS_END bytes of a record."""
-    is_wide = int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big") & SYS_BORN_HOST_V6
-    at = STORE_MS_AT + HOST_V6_EXTRA if is_wide else STORE_MS_AT
-    return int.from_bytes(head[at : at + 8], "big")

@@ -15,13 +15,7 @@ from dueline.store import control, kernels, properties
 from dueline.store import record as records
 from dueline.store.control import Control
 from dueline.store.kernels import Int64s
-from dueline.store.record import (
-    HEADER_SIZE,
-    HOST_V6_EXTRA,
-    MARK_DELAYED,
-    MARK_NUMBER_MASK,
-    MARK_PRESENT,
-)
+from dueline.store.record import MARK_DELAYED, MARK_NUMBER_MASK, MARK_PRESENT
 
 __all__ = ["RecordColumns"]
 
@@ -42,9 +36,8 @@ class RecordColumns:
         data, offsets = kernels.buffer_of(batch)
         starts, ends = offsets[:-1], offsets[1:]
         self.headers = kernels.headers(data, starts)
-        wide = self.headers["sys_flag"] >> 4 & 3
-        extra = HOST_V6_EXTRA * ((wide & 1) + (wide >> 1)).astype(np.int64)
-        topic_at = starts + HEADER_SIZE + extra + self.headers["body_size"].astype(np.int64) + 1
+        body_at = kernels.body_starts(self.headers, starts)
+        topic_at = body_at + self.headers["body_size"].astype(np.int64) + 1
         topic_size = data[topic_at - 1].astype(np.int64)
         self.topics = kernels.slices(data, topic_at, topic_size)
         text_at = topic_at + topic_size + 2

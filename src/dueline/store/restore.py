@@ -22,12 +22,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline.errors import CorruptRecord, InvalidRequest
-from dueline.message import DEAD_LETTER_TOPIC, TOPIC_SIZE_MAX, pack_host
+from dueline.message import (
+    DEAD_LETTER_TOPIC,
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    TOPIC_SIZE_MAX,
+    pack_host,
+)
 from dueline.store import kernels, properties, stamp
 from dueline.store.kernels import HEADER_DTYPE, Int64s
-from dueline.store.record import (
+from dueline.store.layout import (
+    BODY_SIZE_AT,
+    BORN_HOST_AT,
+    BORN_MS_AT,
     HEADER_SIZE,
+    HOST_SIZE,
     HOST_V6_EXTRA,
+    RECONSUME_TIMES_AT,
+    RECORD_SIZE_MIN,
+    STORE_MS_AT,
+)
+from dueline.store.record import (
     MAGIC,
     MARK_CHECK_SHIFT,
     MARK_DELAYED,
@@ -53,7 +68,6 @@ __all__ = [
 ]
 
 _MARK: Final = MARK_PRESENT | MARK_DELAYED | MARK_GROUP
-_HOST_SIZE: Final = 8
 _TEXT_SIZE_MAX: Final = 1_000
 _NO_HOST: Final = pack_host("0.0.0.0", 0)
 
@@ -65,10 +79,7 @@ class Fields:
         self.data, offsets = kernels.buffer_of(records)
         self.starts, self.ends = offsets[:-1], offsets[1:]
         self.headers = kernels.headers(self.data, self.starts)
-        sys_flag = self.headers["sys_flag"]
-        extra = HOST_V6_EXTRA * ((sys_flag >> 4 & 1) + (sys_flag >> 5 & 1)).astype(np.int64)
-        self.wide = extra > 0
-        self.body_at = self.starts + HEADER_SIZE + extra
+        self.body_at = kernels.body_starts(self.headers, self.starts)
         self.body_size = self.headers["body_size"].astype(np.int64)
         self.topic_at = self.body_at + self.body_size + 1
         self.topic_size = self.data[self.topic_at - 1].astype(np.int64)
@@ -81,8 +92,8 @@ class Fields:
         return kernels.slices(self.data, self.properties_at, self.ends - self.properties_at)
 
     def born_hosts(self) -> pa.BinaryArray:
-        size = _HOST_SIZE + HOST_V6_EXTRA * (self.headers["sys_flag"] >> 4 & 1).astype(np.int64)
-        return kernels.slices(self.data, self.starts + 48, size)
+        size = HOST_SIZE + kernels.born_extra(self.headers)
+        return kernels.slices(self.data, self.starts + BORN_HOST_AT, size)
 
 
 def damaged(window: pa.RecordBatch, *, is_foreign: bool = False) -> npt.NDArray[np.bool_]:
@@ -94,12 +105,11 @@ def damaged(window: pa.RecordBatch, *, is_foreign: bool = False) -> npt.NDArray[
     records = window.column("record")
     data, offsets = kernels.buffer_of(records)
     starts, ends = offsets[:-1], offsets[1:]
-    bad = ends - starts < HEADER_SIZE + 3
+    bad = ends - starts < RECORD_SIZE_MIN
     good = np.flatnonzero(~bad)
     headers = kernels.headers(data, starts[good])
     sound = (headers["magic"] == MAGIC) & (headers["size"] == ends[good] - starts[good])
-    extra = HOST_V6_EXTRA * ((headers["sys_flag"] >> 4 & 1) + (headers["sys_flag"] >> 5 & 1))
-    body_at = starts[good] + HEADER_SIZE + extra
+    body_at = kernels.body_starts(headers, starts[good])
     tail_at = body_at + headers["body_size"].astype(np.int64)
     sound &= tail_at + 3 <= ends[good]
     tail_at = np.where(sound, tail_at, 0)
@@ -204,15 +214,14 @@ def deliveries(window: pa.RecordBatch) -> pa.RecordBatch:
     headers["size"] = fields.ends - fields.starts + topic_size - fields.topic_size
     raw = headers.view(np.uint8).reshape(len(headers), HEADER_SIZE)
     tail = _tail(topics, topic_size, texts)
-    middles = kernels.slices(
-        fields.data, fields.starts + 40, fields.body_at - 16 - fields.starts - 40
-    )
-    ends = kernels.slices(
-        fields.data, fields.body_at - 4, fields.body_size + 4
-    )  # bodySize and body
     # Everything but the queue id, the size, the mark and the tail is copied as it was.
-    last = kernels.fixed_rows(np.ascontiguousarray(raw[:, 72:84]))
-    first = kernels.fixed_rows(np.ascontiguousarray(raw[:, :40]))
+    middles_at = fields.starts + BORN_MS_AT
+    middles_end = fields.body_at - (HEADER_SIZE - RECONSUME_TIMES_AT)
+    middles = kernels.slices(fields.data, middles_at, middles_end - middles_at)
+    size_bytes = HEADER_SIZE - BODY_SIZE_AT  # of bodySize, which goes with the body
+    ends = kernels.slices(fields.data, fields.body_at - size_bytes, fields.body_size + size_bytes)
+    last = kernels.fixed_rows(np.ascontiguousarray(raw[:, RECONSUME_TIMES_AT:BODY_SIZE_AT]))
+    first = kernels.fixed_rows(np.ascontiguousarray(raw[:, :BORN_MS_AT]))
     records = kernels.join(first, middles, last, ends, tail)
     return _finish(
         records,
@@ -279,13 +288,14 @@ def encode_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
     topic_size = pc.fill_null(pc.binary_length(topics), 0).to_numpy().astype(np.int64)
     check_rows(topic_size, pc.binary_length(texts).to_numpy())
     hosts = _sound_hosts(batch.column("born_host"))
-    wide = pc.binary_length(hosts).to_numpy() > _HOST_SIZE
+    wide = pc.binary_length(hosts).to_numpy() > HOST_SIZE
     body_data, body_offsets = kernels.buffer_of(bodies)
     headers = np.zeros(count, dtype=HEADER_DTYPE)
     for name in ("queue_id", "flag", "sys_flag", "born_ms", "reconsume_times"):
         headers[name] = pc.fill_null(batch.column(name), 0).to_numpy()
     headers["magic"] = MAGIC
-    headers["sys_flag"] = headers["sys_flag"] & ~0x30 | np.where(wide, 0x10, 0)
+    headers["sys_flag"] &= ~(SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
+    headers["sys_flag"] |= np.where(wide, SYS_BORN_HOST_V6, 0).astype(np.int32)
     headers["body_size"] = np.diff(body_offsets)
     headers["crc"] = kernels.body_crcs(body_data, body_offsets[:-1], body_offsets[1:])
     tail = _tail(topics, topic_size, texts)
@@ -297,7 +307,11 @@ def encode_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
     )
     raw = headers.view(np.uint8).reshape(count, HEADER_SIZE)
     records = kernels.join(
-        kernels.fixed_rows(raw[:, :48]), hosts, kernels.fixed_rows(raw[:, 56:]), bodies, tail
+        kernels.fixed_rows(raw[:, :BORN_HOST_AT]),
+        hosts,
+        kernels.fixed_rows(raw[:, STORE_MS_AT:]),
+        bodies,
+        tail,
     )
     return _finish(
         records,

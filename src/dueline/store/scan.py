@@ -7,7 +7,6 @@ its neighbours. Zeros to the end of the data are simply the end.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,13 +18,13 @@ from dueline.errors import CorruptRecord, NotFound
 from dueline.store import record as records
 from dueline.store.files import File
 from dueline.store.kernels import Int32s, Int64s
+from dueline.store.layout import RECORD_SIZE_MIN, SIZE_MAGIC_POSITION
 from dueline.store.log import LogReader
-from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC, RECORD_SIZE_MIN
+from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC
 from dueline.store.restore import damaged
 
 __all__ = ["Damage", "Scan", "Walk", "scan"]
 
-_HEAD: Final = struct.Struct(">II20xq")
 _MAGIC_BYTES: Final = MAGIC.to_bytes(4, "big")
 _CHECK_ROWS: Final = 50_000
 _CHECK_BYTES: Final = 64 << 20
@@ -121,7 +120,7 @@ class Walk:
         a file system in memory that is full.
         """
         view, base, limit = self.view, self.base, len(self.view)
-        unpack = _HEAD.unpack_from
+        unpack = SIZE_MAGIC_POSITION.unpack_from
         previous = -1
         while at + RECORD_SIZE_MIN <= self.data_end:
             size, magic, position = unpack(view, at)

@@ -13,15 +13,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dueline.message import SYS_STORE_HOST_V6
 from dueline.store import kernels
 from dueline.store.kernels import Int64s
-from dueline.store.record import (
+from dueline.store.layout import (
+    BORN_HOST_AT,
     HEADER_SIZE,
-    HOST_V6_EXTRA,
-    MARK_CHECK_MASK,
-    MARK_CHECK_SHIFT,
-    host_words,
+    HOST_SIZE,
+    MARK_AT,
+    POSITION_AT,
+    QUEUE_OFFSET_AT,
+    STORE_MS_AT,
+    host_sizes,
 )
+from dueline.store.record import MARK_CHECK_MASK, MARK_CHECK_SHIFT, host_words
 
 __all__ = ["checks_of", "restamp", "scatter", "seal"]
 
@@ -47,7 +52,7 @@ def seal(
     checks = checks_of(data, starts, ends, headers).astype(np.uint64)
     scatter(data, _mark_at(headers, starts), _big_endian(marks | checks << _SHIFT))
     scatter(data, _store_ms_at(headers, starts), _big_endian(store_ms))
-    scatter(data, starts + 20, np.zeros((len(starts), 16), dtype=np.uint8))
+    scatter(data, starts + QUEUE_OFFSET_AT, np.zeros((len(starts), 16), dtype=np.uint8))
 
 
 def restamp(  # noqa: PLR0913 - the fields that a log decides, keyword-only
@@ -76,10 +81,10 @@ def restamp(  # noqa: PLR0913 - the fields that a log decides, keyword-only
     change = kernels.fold_words((old & _UNCHECKED) ^ new ^ times)
     new = new | (old & ~_UNCHECKED) ^ (change.astype(np.uint64) << _SHIFT)
     scatter(data, _mark_at(headers, starts), _big_endian(new))
-    scatter(data, starts + 28, _big_endian(positions))
+    scatter(data, starts + POSITION_AT, _big_endian(positions))
     scatter(data, _store_ms_at(headers, starts), _big_endian(store_ms))
     if queue_offsets is not None:
-        scatter(data, starts + 20, _big_endian(queue_offsets))
+        scatter(data, starts + QUEUE_OFFSET_AT, _big_endian(queue_offsets))
 
 
 def _replace_hosts(
@@ -87,11 +92,10 @@ def _replace_hosts(
 ) -> npt.NDArray[np.uint64]:
     """Write a store host where it fits; returns what each record's check covers of the change."""
     change = np.zeros(len(starts), dtype=np.uint64)
-    if len(store_host) > 8:
+    if len(store_host) > HOST_SIZE:
         return change
-    rows = np.flatnonzero(headers["sys_flag"] & 0x20 == 0)
-    raw = headers.view(np.uint8).reshape(len(headers), HEADER_SIZE)
-    old = np.ascontiguousarray(raw[:, 64:72]).view(">u8")[:, 0].astype(np.uint64)
+    rows = np.flatnonzero(headers["sys_flag"] & SYS_STORE_HOST_V6 == 0)
+    old = headers["store_host"].copy().view(">u8").astype(np.uint64)
     change[rows] = old[rows] ^ np.uint64(int.from_bytes(store_host, "big"))
     host = np.frombuffer(store_host, dtype=np.uint8)
     scatter(data, _store_ms_at(headers, starts)[rows] + 8, np.tile(host, (len(rows), 1)))
@@ -102,10 +106,10 @@ def checks_of(
     data: npt.NDArray[np.uint8], starts: Int64s, ends: Int64s, headers: npt.NDArray[Any]
 ) -> npt.NDArray[np.uint16]:
     """The check that each record should have."""
-    extra = HOST_V6_EXTRA * ((headers["sys_flag"] >> 4 & 1) + (headers["sys_flag"] >> 5 & 1))
-    tail_at = starts + HEADER_SIZE + extra + headers["body_size"].astype(np.int64)
+    body_at = kernels.body_starts(headers, starts)
+    tail_at = body_at + headers["body_size"].astype(np.int64)
     folded = kernels.fold_headers(headers)
-    for row in np.flatnonzero(extra).tolist():
+    for row in np.flatnonzero(body_at - starts > HEADER_SIZE).tolist():
         folded[row] ^= _wide_correction(data, int(starts[row]), headers[row])
     return kernels.tail_checks(data, tail_at, ends) ^ folded
 
@@ -120,15 +124,11 @@ def scatter(data: npt.NDArray[np.uint8], starts: Int64s, rows: npt.NDArray[np.ui
 
 
 def _mark_at(headers: npt.NDArray[Any], starts: Int64s) -> Int64s:
-    sys_flag = headers["sys_flag"]
-    extra = HOST_V6_EXTRA * ((sys_flag >> 4 & 1) + (sys_flag >> 5 & 1)).astype(np.int64)
-    result: Int64s = starts + HEADER_SIZE - 12 + extra
-    return result
+    return kernels.body_starts(headers, starts) - (HEADER_SIZE - MARK_AT)
 
 
 def _store_ms_at(headers: npt.NDArray[Any], starts: Int64s) -> Int64s:
-    result: Int64s = starts + 56 + HOST_V6_EXTRA * (headers["sys_flag"] >> 4 & 1).astype(np.int64)
-    return result
+    return starts + STORE_MS_AT + kernels.born_extra(headers)
 
 
 def _big_endian(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -138,11 +138,11 @@ def _big_endian(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 def _wide_correction(data: npt.NDArray[np.uint8], start: int, header: Any) -> int:
     """`fold_headers` saw 8 bytes of each host; this adds what it missed of IPv6 ones."""
-    flags = int(header["sys_flag"])
-    born_end = start + 48 + (20 if flags & 0x10 else 8)
-    store_end = born_end + 8 + (20 if flags & 0x20 else 8)
+    born_size, store_size = host_sizes(int(header["sys_flag"]))
+    born_end = start + BORN_HOST_AT + born_size
+    store_end = born_end + 8 + store_size
     seen = host_words(header["born_host"].tobytes()) ^ host_words(header["store_host"].tobytes())
-    real = host_words(data[start + 48 : born_end].tobytes())
+    real = host_words(data[start + BORN_HOST_AT : born_end].tobytes())
     real ^= host_words(data[born_end + 8 : store_end].tobytes())
     missed = seen ^ real
     return (missed >> 16 ^ missed) & 0xFFFF

@@ -20,7 +20,6 @@ from dueline.errors import CorruptRecord, NotFound
 from dueline.message import LEVEL_TOPIC, SYS_COMMIT, SYS_TRANSACTION_MASK, TIMER_TOPIC
 from dueline.store import kernels, properties
 from dueline.store.kernels import Int64s
-from dueline.store.record import HEADER_SIZE, HOST_V6_EXTRA
 from dueline.store.scan import Damage
 from dueline.takeover.rows import (
     Choice,
@@ -263,9 +262,7 @@ def _bodies(rows: Rows, chosen: Int64s) -> list[bytes]:
         return []
     data, offsets = kernels.buffer_of(rows.batch.records)
     headers = rows.columns.headers[chosen]
-    wide = headers["sys_flag"] >> 4 & 3
-    extra = HOST_V6_EXTRA * ((wide & 1) + (wide >> 1)).astype(np.int64)
-    starts = offsets[:-1][chosen] + HEADER_SIZE + extra
+    starts = kernels.body_starts(headers, offsets[:-1][chosen])
     found: list[bytes] = kernels.slices(data, starts, headers["body_size"].astype(np.int64)
                                         ).to_pylist()  # fmt: skip
     return found
