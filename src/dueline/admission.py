@@ -18,7 +18,6 @@ What a message says of itself in properties:
     BROKER_PROPERTIES      only the broker may say it. 4.x clients send whole messages again, with
                            all they had when they were received: there the names are dropped, since
                            they mean nothing any more. Everybody else is refused
-    SCHEDULE_PROPERTIES    when a message is due; bulk rows have columns for that
     RESERVED_PROPERTIES    every name with a meaning of its own; users of 5.x clients may set none
 
 `dueline.store.targets` has the same rules for columns of topics. Pure functions on strings.
@@ -38,6 +37,7 @@ from dueline.message import (
     TIMER_TOPIC,
     check_topic,
 )
+from dueline.schedule import DELAY_NAMES, WAITING_NAMES
 
 __all__ = [
     "BROKER_PROPERTIES",
@@ -47,7 +47,6 @@ __all__ = [
     "OUTCOME_TOPIC",
     "RESERVED_PROPERTIES",
     "RETRY_PREFIX",
-    "SCHEDULE_PROPERTIES",
     "SELF_TEST_TOPIC",
     "UNDECIDED_TOPIC",
     "check_properties",
@@ -79,13 +78,9 @@ CLOSED_TOPICS: Final = frozenset(
 )
 """Only the broker itself writes there: a record in one of them is a word of its own."""
 
-SCHEDULE_PROPERTIES: Final = frozenset(
-    {"DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"}
-)
-
 BROKER_PROPERTIES: Final = frozenset(
     {
-        *("REAL_TOPIC", "REAL_QID", "TIMER_OUT_MS"),
+        *(WAITING_NAMES - DELAY_NAMES),
         *("TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"),
         *("POP_CK", "1ST_POP_TIME"),
     }
@@ -94,7 +89,7 @@ BROKER_PROPERTIES: Final = frozenset(
 _TRANSACTION: Final = "TRAN_MSG"
 _TIMER_RECALL: Final = "TIMER_DEL_UNIQKEY"
 
-BULK_PROPERTIES: Final = SCHEDULE_PROPERTIES | BROKER_PROPERTIES | {_TRANSACTION, _TIMER_RECALL}
+BULK_PROPERTIES: Final = DELAY_NAMES | BROKER_PROPERTIES | {_TRANSACTION, _TIMER_RECALL}
 """What the map of properties of a bulk row cannot say: it is for columns, or for nobody, to say."""
 
 _OTHER_NAMES: Final = """

@@ -2,9 +2,14 @@
 
 A producer says *when* through message properties, as RocketMQ's clients do. In order of precedence:
 
-    DELAY             a level, 1 … n of the configured table; more than n means n; 0 or less: not
-    delayed TIMER_DELAY_SEC   seconds from acceptance TIMER_DELAY_MS    milliseconds from
-    acceptance TIMER_DELIVER_MS  an absolute time in milliseconds since 1970
+    DELAY             a level, 1 … n of the configured table (more than n means n);
+                      0 or less: not delayed
+    TIMER_DELAY_SEC   seconds from acceptance
+    TIMER_DELAY_MS    milliseconds from acceptance
+    TIMER_DELIVER_MS  an absolute time in milliseconds since 1970
+
+A message that waits keeps its due time in TIMER_OUT_MS, or else its level, and where it goes in
+REAL_TOPIC and REAL_QID.
 
 The answer is a `Due`: the promise that is fixed when the message is accepted. A time that is not
 in the future means "now", which is an ordinary message. Pure functions; no clock is read here.
@@ -22,11 +27,28 @@ from dueline.times import show_span
 __all__ = [
     "DEFAULT_LEVELS",
     "DELAY_MAX_MS_DEFAULT",
+    "DELAY_NAMES",
+    "DUE_NAME",
+    "LEVEL_NAME",
+    "REAL_QUEUE_NAME",
+    "REAL_TOPIC_NAME",
+    "TIMER_NAMES",
+    "WAITING_NAMES",
     "DelayLevels",
     "Due",
     "due_of",
     "too_far",
 ]
+
+LEVEL_NAME: Final = "DELAY"
+TIMER_NAMES: Final = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+DELAY_NAMES: Final = frozenset((LEVEL_NAME, *TIMER_NAMES))
+"""The properties by which a sender says when a message is due."""
+DUE_NAME: Final = "TIMER_OUT_MS"
+REAL_TOPIC_NAME: Final = "REAL_TOPIC"
+REAL_QUEUE_NAME: Final = "REAL_QID"
+WAITING_NAMES: Final = DELAY_NAMES | {DUE_NAME, REAL_TOPIC_NAME, REAL_QUEUE_NAME}
+"""What the record of a message that waits may have, and the message itself has not."""
 
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 DELAY_MAX_MS_DEFAULT: Final = 10 * 366 * 86_400_000
@@ -86,8 +108,8 @@ def due_of(
         InvalidRequest: a delay property that is not a whole number.
         LimitExceeded: further away than `delay_max_ms`.
     """
-    if "DELAY" in properties:
-        level = _whole_number("DELAY", properties["DELAY"])
+    if LEVEL_NAME in properties:
+        level = _whole_number(LEVEL_NAME, properties[LEVEL_NAME])
         if level > 0:
             level = levels.clamp(level)
             return Due(due_ms=now_ms + levels.delay_ms(level), level=level)

@@ -27,6 +27,7 @@ from dueline.message import (
     message_id,
     properties_size,
 )
+from dueline.schedule import WAITING_NAMES
 from dueline.store import Record
 
 __all__ = ["dead_letter", "dead_record", "is_dead", "refused"]
@@ -36,16 +37,6 @@ ATTEMPT_MAX: Final = 2**31 - 1
 """Attempts are counted in 31 bits; senders may begin at any number."""
 
 _UNIQUE_ID_SIZE: Final = len("UNIQ_KEY_") + 32 + 1
-
-_SCHEDULE_NAMES: Final = (
-    "DELAY",
-    "TIMER_DELAY_SEC",
-    "TIMER_DELAY_MS",
-    "TIMER_DELIVER_MS",
-    "TIMER_OUT_MS",
-    "REAL_TOPIC",
-    "REAL_QID",
-)
 
 
 def refused(
@@ -143,4 +134,4 @@ def _room(properties: Mapping[str, str], **stored: str) -> int:
 
 def _plain(properties: Mapping[str, str]) -> dict[str, str]:
     """Without what says when and where an earlier copy was delivered."""
-    return {name: value for name, value in properties.items() if name not in _SCHEDULE_NAMES}
+    return {name: value for name, value in properties.items() if name not in WAITING_NAMES}

@@ -46,6 +46,7 @@ from dueline.message import (
     Message,
     decode_properties,
 )
+from dueline.schedule import DELAY_NAMES
 from dueline.store import ReadStatus, Record, Store
 from dueline.store import record as records
 from dueline.store.pending import half_to_message
@@ -56,7 +57,6 @@ UNDECIDED_COUNT_MAX: Final = 100_000
 _NAME_SIZE_MAX: Final = 255
 _READ_COUNT: Final = 1_024
 _READ_SIZE_BYTES: Final = 4 << 20
-_DELAY_NAMES: Final = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 
 Ended = Callable[[BaseException | None], None]
 
@@ -380,7 +380,7 @@ class Transactions:
         except NotFound:
             return None
         properties = {
-            name: value for name, value in message.properties.items() if name not in _DELAY_NAMES
+            name: value for name, value in message.properties.items() if name not in DELAY_NAMES
         }
         properties["REAL_TOPIC"] = message.topic
         return replace(message, topic=UNDECIDED_TOPIC, queue_id=0, properties=properties)

@@ -12,13 +12,13 @@ from typing import Final
 from dueline.admission import check_properties, check_sender_target
 from dueline.errors import InvalidRequest
 from dueline.message import decode_properties
+from dueline.schedule import DELAY_NAMES
 from dueline.store.record import Record, decode
 from dueline.times import Duration, check_not_past, duration_ms, time_ms
 from dueline.wire.packing import unpacked
 
 __all__ = ["Outgoing", "Received", "Sent", "read_messages", "received"]
 
-_DUE_NAMES: Final = frozenset(("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"))
 _BODY_SIZE_BYTES_MAX: Final = 64 << 20
 """What a body may grow to; a few bytes can claim to be gigabytes."""
 
@@ -45,7 +45,7 @@ class Outgoing:
     def is_delayed(self) -> bool:
         """Whether it says a time, by a field or by a property: such messages go one by one."""
         has_time = (self.delay, self.delay_level, self.deliver_at) != (None, None, None)
-        return has_time or not _DUE_NAMES.isdisjoint(self.properties)
+        return has_time or not DELAY_NAMES.isdisjoint(self.properties)
 
     def to_properties(self, unique_id: str, now_ms: int) -> dict[str, str]:
         """The properties that say all this to a broker.

@@ -27,10 +27,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dueline.admission import BULK_PROPERTIES, SCHEDULE_PROPERTIES, check_sender_target
+from dueline.admission import BULK_PROPERTIES, check_sender_target
 from dueline.errors import InvalidRequest
 from dueline.flight.protocol import Description
 from dueline.message import QUEUE_ID_MAX
+from dueline.schedule import DELAY_NAMES
 from dueline.store.schema import SCHEDULE_SCHEMA
 from dueline.store.targets import Targets, queue_id_faults
 from dueline.times import PAST_MS_MAX, parse_duration_ms, show_span, show_time
@@ -54,8 +55,8 @@ _TEXT_SIZE_MAX: Final = 32_000
 """A record holds 32,767 bytes of properties; the broker adds some of its own."""
 
 _RESERVED: Final = (
-    *sorted(SCHEDULE_PROPERTIES),
-    *sorted(BULK_PROPERTIES - SCHEDULE_PROPERTIES),
+    *sorted(DELAY_NAMES),
+    *sorted(BULK_PROPERTIES - DELAY_NAMES),
     "UNIQ_KEY",
 )
 _SEPARATORS: Final = "[\x01\x02]"

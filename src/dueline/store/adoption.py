@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline.message import TIMER_TOPIC
+from dueline.schedule import DUE_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME
 from dueline.store import control, kernels, properties, stamp
 from dueline.store.append import Append
 from dueline.store.bulk import Bulk
@@ -40,6 +41,7 @@ from dueline.store.record_columns import RecordColumns
 
 __all__ = ["Adopter", "waiting_rows"]
 
+_DUE_START: Final = DUE_NAME.encode() + b"\x01"
 _SIZED_TIMER_TOPIC: Final = bytes((len(TIMER_TOPIC),)) + TIMER_TOPIC.encode()
 
 
@@ -167,7 +169,8 @@ def waiting_rows(records: pa.BinaryArray, due_ms: Int64s, *, store_host: bytes) 
         store_ms=np.zeros(len(starts), dtype=np.int64),
         store_host=store_host,
     )
-    topics = properties.values(texts, "REAL_TOPIC").dictionary_encode()
+    topics = properties.values(texts, REAL_TOPIC_NAME).dictionary_encode()
+    queue_ids = properties.values(texts, REAL_QUEUE_NAME)
     unique_ids = properties.values(texts, "UNIQ_KEY")
     return Bulk(
         data=made.data,
@@ -177,7 +180,7 @@ def waiting_rows(records: pa.BinaryArray, due_ms: Int64s, *, store_host: bytes) 
         level=np.zeros(len(starts), dtype=np.int32),
         topic=topics.indices.to_numpy().astype(np.int32),
         names=[name.decode("ascii") for name in topics.dictionary.to_pylist()],
-        queue_id=properties.values(texts, "REAL_QID").cast(pa.string()).cast(pa.int32()).to_numpy(),
+        queue_id=queue_ids.cast(pa.string()).cast(pa.int32()).to_numpy(),
         key_hashes=properties.key_hashes(unique_ids, properties.values(texts, "KEYS")),
         unique_ids=unique_ids,
     )
@@ -185,17 +188,15 @@ def waiting_rows(records: pa.BinaryArray, due_ms: Int64s, *, store_host: bytes) 
 
 def _with_due(texts: pa.BinaryArray, due_ms: Int64s) -> pa.BinaryArray:
     """Property strings that say the due time, and say it once."""
-    had = pc.match_substring(texts, b"TIMER_OUT_MS\x01").to_numpy(zero_copy_only=False)
+    had = pc.match_substring(texts, _DUE_START).to_numpy(zero_copy_only=False)
     if bool(had.any()):
         cleaned = [
-            b"\x02".join(
-                entry for entry in text.split(b"\x02") if not entry.startswith(b"TIMER_OUT_MS\x01")
-            )
+            b"\x02".join(entry for entry in text.split(b"\x02") if not entry.startswith(_DUE_START))
             for text in texts.to_pylist()
         ]
         texts = pa.array(cleaned, pa.binary())
     due = pa.array(due_ms).cast(pa.string()).cast(pa.binary())
-    return kernels.join(b"TIMER_OUT_MS\x01", due, b"\x02", texts)
+    return kernels.join(_DUE_START, due, b"\x02", texts)
 
 
 def _records(

@@ -31,7 +31,7 @@ from dueline.message import (
     TIMER_TOPIC,
     UniqueIds,
 )
-from dueline.schedule import too_far
+from dueline.schedule import DUE_NAME, LEVEL_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME, too_far
 from dueline.store import kernels, properties, stamp
 from dueline.store.draft import Rules
 from dueline.store.kernels import HEADER_DTYPE, Int32s, Int64s
@@ -313,14 +313,14 @@ def _texts(  # noqa: PLR0913 - columns of one table, private
             named[name] = _clean(columns[column], name)
     by_level = pa.array(level > 0)
     if bool((level > 0).any()):
-        named["DELAY"] = pc.if_else(by_level, pa.array(level).cast(pa.string()), None)
+        named[LEVEL_NAME] = pc.if_else(by_level, pa.array(level).cast(pa.string()), None)
     if not bool((level > 0).all()):
-        named["TIMER_OUT_MS"] = pc.if_else(by_level, None, pa.array(due_ms).cast(pa.string()))
-    named["REAL_TOPIC"] = (
+        named[DUE_NAME] = pc.if_else(by_level, None, pa.array(due_ms).cast(pa.string()))
+    named[REAL_TOPIC_NAME] = (
         names[0].encode() if len(names) == 1 else pa.array(names).take(pa.array(topic))
     )
     first = int(queue_id[0]) if count else 0
-    named["REAL_QID"] = (
+    named[REAL_QUEUE_NAME] = (
         str(first).encode()
         if bool((queue_id == first).all())
         else pa.array(queue_id).cast(pa.string())

@@ -27,10 +27,10 @@ import numpy as np
 from dueline.clock import Clock
 from dueline.errors import BrokerError, LimitExceeded, NotFound, StoreClosed, StoreFailed
 from dueline.message import UniqueIds, pack_host
-from dueline.schedule import DelayLevels
 from dueline.store import layout
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.done_index import DoneIndex
+from dueline.store.due import LevelHistory
 from dueline.store.files import Files
 from dueline.store.gate import Gate, GateRows
 from dueline.store.kernels import Int64s
@@ -93,7 +93,7 @@ class Core:
             str, int
         ] = {}  # next queue offset of "topic/queue" in the delay log
         self.segments: dict[int, list[int]] = {}  # delay segment -> [first, end) acceptance numbers
-        self.levels_history: list[tuple[int, str]] = []  # (delay log position, level table)
+        self.levels = LevelHistory(default=options.levels)
         self.next_seq = 0
         self.index_ms = 0  # the latest store time in the consume queues
         self.accepted_ms = 0  # the latest store time of a delayed message
@@ -328,12 +328,3 @@ class Core:
             first = first_seq + start
             known = self.segments.setdefault(base, [first, first])
             known[1] = first + count
-
-    def levels_at(self, position: int) -> DelayLevels:
-        """The level table in force when the delay log's record at `position` was written."""
-        text = self.options.levels
-        for start, levels in self.levels_history:
-            if start > position:
-                break
-            text = levels
-        return DelayLevels.parse(text)

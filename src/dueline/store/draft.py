@@ -37,7 +37,17 @@ from dueline.message import (
     key_words,
     tags_code,
 )
-from dueline.schedule import DelayLevels, Due, due_of
+from dueline.schedule import (
+    DELAY_NAMES,
+    DUE_NAME,
+    LEVEL_NAME,
+    REAL_QUEUE_NAME,
+    REAL_TOPIC_NAME,
+    TIMER_NAMES,
+    DelayLevels,
+    Due,
+    due_of,
+)
 from dueline.store.layout import HEADER_SIZE, HOST_SIZE, header
 from dueline.store.properties import key_hash
 from dueline.store.record import (
@@ -52,8 +62,7 @@ from dueline.store.record import (
 
 __all__ = ["SPECIAL_NAMES", "Draft", "Rules", "encode_all", "prepare"]
 
-_TIMER_NAMES: Final = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
-SPECIAL_NAMES: Final = frozenset({"DELAY", "TRAN_MSG", *_TIMER_NAMES})
+SPECIAL_NAMES: Final = DELAY_NAMES | {"TRAN_MSG"}
 _MASK32: Final = 0xFFFFFFFF
 _INT32_MAX: Final = 2**31 - 1
 
@@ -185,8 +194,8 @@ def prepare(
             log_topic, log_queue_id = _delayed(properties, due)
         if due is not None or log_topic is HALF_TOPIC:
             # Also for a message to that very topic: what it says of a real one is not believed.
-            properties["REAL_TOPIC"] = topic
-            properties["REAL_QID"] = str(queue_id)
+            properties[REAL_TOPIC_NAME] = topic
+            properties[REAL_QUEUE_NAME] = str(queue_id)
             sized = sized_topic(log_topic)
     text = encode_properties(properties)
     tail = b"".join((sized, len(text).to_bytes(2, "big"), text))
@@ -240,17 +249,17 @@ def _is_half(message: Message) -> bool:
         return False
     if message.sys_flag & SYS_TRANSACTION_MASK == SYS_COMMIT:
         return False
-    return not (message.reconsume_times > 0 and message.properties.get("DELAY", "0") != "0")
+    return not (message.reconsume_times > 0 and message.properties.get(LEVEL_NAME, "0") != "0")
 
 
 def _delayed(properties: dict[str, str], due: Due) -> tuple[str, int]:
     """The delay topic and queue; `properties` then say what was really promised."""
     if due.level:
-        properties["DELAY"] = str(due.level)
-        for name in (*_TIMER_NAMES, "TIMER_OUT_MS"):
+        properties[LEVEL_NAME] = str(due.level)
+        for name in (*TIMER_NAMES, DUE_NAME):
             properties.pop(name, None)
         return LEVEL_TOPIC, due.level - 1
-    properties["TIMER_OUT_MS"] = str(due.due_ms)
+    properties[DUE_NAME] = str(due.due_ms)
     return TIMER_TOPIC, 0
 
 

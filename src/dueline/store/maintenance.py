@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from dueline.errors import Unavailable
 from dueline.message import decode_properties
+from dueline.schedule import REAL_TOPIC_NAME
 from dueline.store import checkpoint as checkpoints
 from dueline.store import cut as cuts
 from dueline.store.checkpoint import Checkpoint
@@ -164,7 +165,7 @@ class Maintainer:
             next_seq=core.next_seq,
             delay_queues=dict(core.delay_queues),
             segments={str(base): list(seqs) for base, seqs in core.segments.items()},
-            levels=[[position, levels] for position, levels in core.levels_history],
+            levels=core.levels.entries(),
         )
 
     def _save(self, draft: Checkpoint, states: States) -> None:
@@ -401,7 +402,7 @@ class Maintainer:
             ):
                 known = decode_properties(text)
                 yield (
-                    *(known.get(name, "") for name in ("REAL_TOPIC", "UNIQ_KEY", "KEYS")),
+                    *(known.get(name, "") for name in (REAL_TOPIC_NAME, "UNIQ_KEY", "KEYS")),
                     state,
                 )
 

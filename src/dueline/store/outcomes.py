@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from dueline.errors import BrokerError
-from dueline.message import TIMER_TOPIC, decode_properties
-from dueline.schedule import DEFAULT_LEVELS, DelayLevels
+from dueline.message import LEVEL_TOPIC, TIMER_TOPIC, decode_properties
+from dueline.schedule import REAL_TOPIC_NAME
 from dueline.store import checkpoint as checkpoints
 from dueline.store import control
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.control import Control
+from dueline.store.due import LevelHistory, said_due_ms
 from dueline.store.files import Files
 from dueline.store.inspection import RECORD, LogFiles, entries, find_logs
 from dueline.store.maintenance import checkpoint_path, states_path
@@ -44,7 +45,7 @@ class Outcomes:
         self._files = files or Files()
         self._changes: dict[int, int] = {}
         self._states: States | None = None
-        self._levels: list[tuple[int, DelayLevels]] = [(0, DelayLevels.parse(DEFAULT_LEVELS))]
+        self._levels = LevelHistory()
         if root is not None:
             self._load(root)
 
@@ -59,23 +60,19 @@ class Outcomes:
     def due_ms(self, record: Record) -> int | None:
         """When the delayed message in a delay topic's record is due; None for other records."""
         properties = decode_properties(record.properties)
-        if "REAL_TOPIC" not in properties:
+        if REAL_TOPIC_NAME not in properties:
             return None
         if record.topic == TIMER_TOPIC.encode():
-            text = properties.get("TIMER_OUT_MS", "")
-            return int(text) if text.isascii() and text.isdigit() else None
-        if record.topic != b"SCHEDULE_TOPIC_XXXX":
+            return said_due_ms(properties) or None
+        if record.topic != LEVEL_TOPIC.encode():
             return None
-        levels = self._levels[0][1]
-        for start, table in self._levels:
-            if start <= record.position:
-                levels = table
-        return level_due_ms(record, levels)
+        return level_due_ms(record, self._levels.at(record.position))
 
     def _load(self, root: Path) -> None:
         checkpoint = self._load_checkpoint(root)
         if checkpoint.levels:
-            self._levels = [(start, DelayLevels.parse(text)) for start, text in checkpoint.levels]
+            first = checkpoint.levels[0][1]
+            self._levels = LevelHistory(checkpoint.levels, default=first)
         delay_start = commit_start = 0
         for copy in (states_path(root), state_files.mirror_of(states_path(root))):
             try:

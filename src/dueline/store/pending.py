@@ -25,19 +25,16 @@ import numpy as np
 from dueline.errors import InvalidRequest, NotFound
 from dueline.message import (
     DELAY_LOG_MARK,
-    DUE_MS_MAX,
     HALF_TOPIC,
-    LEVEL_MAX,
     SYS_COMMIT,
     Message,
     decode_properties,
     key_words,
     parse_message_id,
     real_queue_id,
-    whole_number,
 )
-from dueline.schedule import Due, too_far
-from dueline.store import control
+from dueline.schedule import REAL_QUEUE_NAME, REAL_TOPIC_NAME, WAITING_NAMES, Due, too_far
+from dueline.store import control, due
 from dueline.store.append import Append, gate_shut
 from dueline.store.control import Control
 from dueline.store.core import Core
@@ -53,15 +50,6 @@ from dueline.store.writing import PutResult, Putter
 __all__ = ["Answer", "Changed", "Name", "Overdue", "Pending", "PendingMessage"]
 
 _HALF = HALF_TOPIC.encode()
-_SCHEDULE_NAMES = (
-    "DELAY",
-    "TIMER_DELAY_SEC",
-    "TIMER_DELAY_MS",
-    "TIMER_DELIVER_MS",
-    "TIMER_OUT_MS",
-    "REAL_TOPIC",
-    "REAL_QID",
-)
 
 
 class Answer(enum.Enum):
@@ -149,7 +137,7 @@ class Pending:
             if record is None:
                 continue
             properties = decode_properties(record.properties)
-            if not name.is_of(properties, properties.get("REAL_TOPIC", "")):
+            if not name.is_of(properties, properties.get(REAL_TOPIC_NAME, "")):
                 continue
             message = self._describe(record, properties)
             if message.state != FORGOTTEN:
@@ -182,9 +170,9 @@ class Pending:
             at_gate = state == DELIVERED and self._core.gate.holds(seq)
         return PendingMessage(
             seq=seq,
-            due_ms=due_of_record(record, properties, self._core),
-            topic=properties.get("REAL_TOPIC", ""),
-            queue_id=real_queue_id(properties.get("REAL_QID")),
+            due_ms=due.due_ms(properties, record.store_ms, self._core.levels.at(record.position)),
+            topic=properties.get(REAL_TOPIC_NAME, ""),
+            queue_id=real_queue_id(properties.get(REAL_QUEUE_NAME)),
             unique_id=properties.get("UNIQ_KEY", ""),
             record=record,
             state=state,
@@ -375,9 +363,9 @@ class Pending:
 def message_of(record: Record) -> Message:
     """The message as its producer sent it, from a delayed or delivered record."""
     properties = decode_properties(record.properties)
-    topic = properties.get("REAL_TOPIC", record.topic.decode("utf-8", "replace"))
-    queue_id = real_queue_id(properties.get("REAL_QID"), record.queue_id)
-    for name in _SCHEDULE_NAMES:
+    topic = properties.get(REAL_TOPIC_NAME, record.topic.decode("utf-8", "replace"))
+    queue_id = real_queue_id(properties.get(REAL_QUEUE_NAME), record.queue_id)
+    for name in WAITING_NAMES:
         properties.pop(name, None)
     return Message(
         topic=topic,
@@ -397,7 +385,9 @@ def half_to_message(record: Record) -> Message:
     properties = decode_properties(record.properties)
     plain = message_of(record)
     kept = {
-        name: value for name, value in properties.items() if name not in ("REAL_TOPIC", "REAL_QID")
+        name: value
+        for name, value in properties.items()
+        if name not in (REAL_TOPIC_NAME, REAL_QUEUE_NAME)
     }
     return replace(
         plain,
@@ -405,11 +395,3 @@ def half_to_message(record: Record) -> Message:
         sys_flag=plain.sys_flag & ~0xC | SYS_COMMIT,
         prepared_position=record.position,
     )
-
-
-def due_of_record(record: Record, properties: dict[str, str], core: Core) -> int:
-    """When the delayed message in this record is due, from the record alone."""
-    if "TIMER_OUT_MS" in properties:
-        return whole_number(properties["TIMER_OUT_MS"], 0, number_max=DUE_MS_MAX)
-    level = whole_number(properties.get("DELAY"), 1, number_max=LEVEL_MAX)
-    return record.store_ms + core.levels_at(record.position).delay_ms(max(level, 1))

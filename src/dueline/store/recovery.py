@@ -25,19 +25,18 @@ import pyarrow as pa
 
 from dueline.errors import CorruptRecord
 from dueline.message import (
-    DUE_MS_MAX,
-    LEVEL_MAX,
     SYS_COMMIT,
     SYS_TRANSACTION_MASK,
     real_queue_id,
-    whole_number,
 )
+from dueline.schedule import REAL_QUEUE_NAME, REAL_TOPIC_NAME
 from dueline.store import checkpoint as checkpoints
 from dueline.store import properties
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.consume_queues import rows_by_queue
 from dueline.store.core import Core
+from dueline.store.due import LevelHistory, row_due_ms
 from dueline.store.gate import GateRows
 from dueline.store.holes import Holes, first_offset
 from dueline.store.kernels import Int32s, Int64s
@@ -96,7 +95,7 @@ class _Recovery:
         rows = self._replay_commit(commit)
         self._settle_numbers()
         self._index(rows, start, commit.damage)
-        self._note_levels()
+        core.levels.note(core.delay.end, str(core.rules.levels))
         core.delay.forget_pages()
         core.commit.forget_pages()
         report = Report(
@@ -152,7 +151,7 @@ class _Recovery:
         core.next_seq = start.next_seq
         core.delay_queues = dict(start.delay_queues)
         core.segments = {int(base): list(seqs) for base, seqs in start.segments.items()}
-        core.levels_history = [(int(position), str(text)) for position, text in start.levels]
+        core.levels = LevelHistory(start.levels, default=core.options.levels)
         start = self._load_states(start)
         try:
             core.timeline.load(start.runs, start.delay_position)
@@ -187,8 +186,8 @@ class _Recovery:
                 self._rebuilt.append(error.message)
                 continue
             core.timeline.states = states
-            if not core.levels_history:
-                core.levels_history = [(int(at), str(text)) for at, text in meta["levels"]]
+            if not len(core.levels):
+                core.levels = LevelHistory(meta["levels"], default=core.options.levels)
             self._index_ms = int(meta.get("index_ms", 0))
             self._queue_ranges = meta.get("queues", {})
             delay_end, commit_end = self._whole_ends
@@ -239,11 +238,11 @@ class _Recovery:
         accepted_ms = int(columns.headers["store_ms"].max())
         core.clock.raise_floor(accepted_ms)
         core.note_accepted(accepted_ms)
-        topics = properties.values(columns.texts, "REAL_TOPIC")
+        topics = properties.values(columns.texts, REAL_TOPIC_NAME)
         topic_names = [_text(value) for value in topics.to_pylist()]
-        queue_ids = properties.values(columns.texts, "REAL_QID").to_pylist()
+        queue_ids = properties.values(columns.texts, REAL_QUEUE_NAME).to_pylist()
         units = Units(
-            due_ms=self._dues(columns, positions),
+            due_ms=row_due_ms(columns.texts, positions, columns.headers["store_ms"], core.levels),
             seq=seqs,
             position=positions,
             size=sizes.astype(np.int32),
@@ -281,21 +280,6 @@ class _Recovery:
         """Numbers without a record: torn before they were answered, or reported as damage."""
         states = self._core.timeline.states
         states.mark(seqs[states.of(seqs) == PENDING], DROPPED)
-
-    def _dues(self, columns: RecordColumns, positions: Int64s) -> Int64s:
-        core = self._core
-        timer = properties.values(columns.texts, "TIMER_OUT_MS").to_pylist()
-        level = properties.values(columns.texts, "DELAY").to_pylist()
-        store_ms = columns.headers["store_ms"].tolist()
-        dues = []
-        for row, position in enumerate(positions.tolist()):
-            if timer[row] is not None:
-                dues.append(whole_number(timer[row], 0, number_max=DUE_MS_MAX))
-            else:
-                number = whole_number(level[row], 1, number_max=LEVEL_MAX)
-                delay_ms = core.levels_at(position).delay_ms(max(number, 1))
-                dues.append(store_ms[row] + delay_ms)
-        return np.array(dues, dtype=np.int64)
 
     def _count_delay_queues(self, columns: RecordColumns) -> None:
         """Go on counting queue offsets of the delay topics where the log left off."""
@@ -439,12 +423,6 @@ class _Recovery:
         topic, queue_id = self._core.queues.by_number(number).name
         found = self._queue_ranges.get(topic, {}).get(str(queue_id))
         return None if found is None else (found[0], found[1])
-
-    def _note_levels(self) -> None:
-        core = self._core
-        text = str(core.rules.levels)
-        if not core.levels_history or core.levels_history[-1][1] != text:
-            core.levels_history.append((core.delay.end, text))
 
 
 def _text(value: bytes | None) -> str:

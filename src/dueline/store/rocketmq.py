@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from dueline.errors import CorruptRecord, NotFound
 from dueline.message import LEVEL_TOPIC, decode_properties, string_hash
-from dueline.schedule import DelayLevels
+from dueline.schedule import LEVEL_NAME, DelayLevels
 from dueline.store.consume_queue import UNIT_DTYPE, UNIT_SIZE
 from dueline.store.files import POSITION_NAME, Files
 from dueline.store.log import LogReader
@@ -290,7 +290,7 @@ def index_hash(topic: str, key: str) -> int:
 
 def level_due_ms(record: Record, levels: DelayLevels) -> int:
     """When RocketMQ makes a record of a level due: an unknown level means one second."""
-    text = decode_properties(record.properties).get("DELAY", "")
+    text = decode_properties(record.properties).get(LEVEL_NAME, "")
     level = int(text) if text.isascii() and text.isdigit() else 0
     known = 1 <= level <= levels.level_max
     return record.store_ms + (levels.delay_ms(level) if known else UNKNOWN_LEVEL_DELAY_MS)

@@ -23,6 +23,7 @@ from dueline.message import (
     Message,
     format_host,
 )
+from dueline.schedule import DELAY_NAMES
 from dueline.server.grpc.bodies import ENCODING_IDENTITY, body_of, stored_body
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.schema import ENUMS
@@ -52,7 +53,6 @@ _Message: Final = message_class("Message")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 MessageType = ENUMS["MessageType"]
-_DELAY_NAMES: Final = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +132,7 @@ def type_of(properties: Mapping[str, str]) -> int:
     """The kind of a message, by its properties."""
     if properties.get("TRAN_MSG") == "true":
         return MessageType["TRANSACTION"]
-    if any(name in properties for name in _DELAY_NAMES):
+    if not DELAY_NAMES.isdisjoint(properties):
         return MessageType["DELAY"]
     if "__SHARDINGKEY" in properties:
         return MessageType["FIFO"]
