@@ -40,6 +40,7 @@ from dueline.store.layout import QUEUE_OFFSET_AT
 from dueline.store.log import BLANK_SIZE, Log
 from dueline.store.observer import Observers
 from dueline.store.options import StoreOptions
+from dueline.store.recovered import Recovered
 from dueline.store.repair import units_from_log
 from dueline.store.room import Room
 from dueline.store.states import States
@@ -285,6 +286,16 @@ class Core:
             return layout.store_ms_of(self.commit.read(position, layout.STORE_MS_END))
         except (NotFound, IndexError):
             return None
+
+    def adopt(self, found: Recovered) -> None:
+        """Go on from where recovery found the store."""
+        self.clock.raise_floor(found.floor_ms)
+        self.next_seq = found.next_seq
+        self.accepted_ms = found.accepted_ms
+        self.delay_queues = found.delay_queues
+        self.segments = found.delay_segments
+        self.levels = found.levels
+        self.note_shown(found.index_ms)
 
     def note_shown(self, store_ms: int) -> None:
         """Records up to this store time stand in the queues; the caller holds `lock`."""

@@ -17,7 +17,7 @@ Derived files that are damaged or missing (runs, index, queues) are rebuilt from
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -43,31 +43,25 @@ from dueline.store.kernels import Int32s, Int64s
 from dueline.store.maintenance import checkpoint_path, states_path
 from dueline.store.record import NO_OFFSET
 from dueline.store.record_columns import RecordColumns
-from dueline.store.run import OpenRun, Units
+from dueline.store.recovered import Recovered, Report
+from dueline.store.run import Units
 from dueline.store.scan import Damage, Scan
 from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING, States
 from dueline.store.tail import cut_tail, missing_segments
 
-__all__ = ["Report", "recover"]
+__all__ = ["recover"]
 
 _log = logging.getLogger(__name__)
 
 _OFFSET_LIKELY_MAX: Final = 1 << 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What recovery found and did."""
+def recover(core: Core) -> Recovered:
+    """Repair the logs and read what is derived from them; nothing else may use it meanwhile.
 
-    delay_records: int = 0
-    commit_records: int = 0
-    cut_bytes: int = 0
-    damage: list[tuple[str, Damage]] = field(default_factory=list)
-    rebuilt: list[str] = field(default_factory=list)
-
-
-def recover(core: Core) -> tuple[Report, Checkpoint]:
-    """Bring a store's memory in line with its logs; nothing else may use it meanwhile."""
+    Logs, timeline, queues, gate and key indexes are brought in line by what they offer for it. All
+    else that an open store knows is in the value; `Core.adopt` takes it over.
+    """
     return _Recovery(core).run()
 
 
@@ -75,12 +69,17 @@ class _Recovery:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._rebuilt: list[str] = []
+        self._next_seq = 0
+        self._accepted_ms = 0
+        self._delay_queues: dict[str, int] = {}
+        self._delay_segments: dict[int, list[int]] = {}
+        self._levels = LevelHistory(default=core.options.levels)
         self._queue_offsets: list[Int64s] = []  # as the commit log's records have them
         self._queue_ranges: dict[str, dict[str, list[int]]] = {}  # as the states have them
         self._index_ms = 0
         self._whole_ends = (0, 0)  # delay log, commit log: nothing before it can be torn
 
-    def run(self) -> tuple[Report, Checkpoint]:
+    def run(self) -> Recovered:
         core = self._core
         self._keep_names()
         saved = self._load_checkpoint()
@@ -94,8 +93,8 @@ class _Recovery:
         self._replay_delay(delay)
         rows = self._replay_commit(commit)
         self._settle_numbers()
-        self._index(rows, start, commit.damage)
-        core.levels.note(core.delay.end, str(core.rules.levels))
+        floor_ms = self._index(rows, start, commit.damage)
+        self._levels.note(core.delay.end, str(core.rules.levels))
         core.delay.forget_pages()
         core.commit.forget_pages()
         report = Report(
@@ -112,7 +111,17 @@ class _Recovery:
             _log.warning(
                 "%s: damaged bytes %d to %d: %s", name, damage.start, damage.end, damage.reason
             )
-        return report, start
+        return Recovered(
+            report=report,
+            start=start,
+            next_seq=self._next_seq,
+            index_ms=start.index_ms,
+            accepted_ms=self._accepted_ms,
+            floor_ms=max(floor_ms, self._accepted_ms),
+            delay_queues=self._delay_queues,
+            delay_segments=self._delay_segments,
+            levels=self._levels,
+        )
 
     # Loading
 
@@ -146,22 +155,20 @@ class _Recovery:
         """Open what the checkpoint names; whatever is damaged makes the logs be read from further
         back instead."""
         core = self._core
-        core.clock.raise_floor(start.accepted_ms)
-        core.accepted_ms = start.accepted_ms
-        core.next_seq = start.next_seq
-        core.delay_queues = dict(start.delay_queues)
-        core.segments = {int(base): list(seqs) for base, seqs in start.segments.items()}
-        core.levels = LevelHistory(start.levels, default=core.options.levels)
+        self._accepted_ms = start.accepted_ms
+        self._next_seq = start.next_seq
+        self._delay_queues = dict(start.delay_queues)
+        self._delay_segments = {int(base): list(seqs) for base, seqs in start.segments.items()}
+        self._levels = LevelHistory(start.levels, default=core.options.levels)
         start = self._load_states(start)
         try:
             core.timeline.load(start.runs, start.delay_position)
             core.delay_keys.load(start.delay_keys, start.delay_position)
         except CorruptRecord as error:
             self._rebuilt.append(error.message)
-            core.timeline.runs = []
-            core.timeline.open = OpenRun(core.timeline.states.base, core.delay.start)
+            core.timeline.reset(core.timeline.states, core.delay.start)
             core.delay_keys.reset(core.delay.start)
-            core.segments = {}
+            self._delay_segments = {}
             start = replace(start, delay_position=core.delay.start)
         try:
             core.commit_keys.load(start.commit_keys, start.commit_keys_end)
@@ -171,7 +178,6 @@ class _Recovery:
             start = replace(start, commit_position=core.commit.start)
         self._rebuilt += core.done.load()
         core.queues.restore(start.queues, start.queue_checks)
-        core.index_ms = start.index_ms
         return start
 
     def _load_states(self, start: Checkpoint) -> Checkpoint:
@@ -185,9 +191,9 @@ class _Recovery:
             except CorruptRecord as error:
                 self._rebuilt.append(error.message)
                 continue
-            core.timeline.states = states
-            if not len(core.levels):
-                core.levels = LevelHistory(meta["levels"], default=core.options.levels)
+            core.timeline.reset(states, 0)
+            if not len(self._levels):
+                self._levels = LevelHistory(meta["levels"], default=core.options.levels)
             self._index_ms = int(meta.get("index_ms", 0))
             self._queue_ranges = meta.get("queues", {})
             delay_end, commit_end = self._whole_ends
@@ -201,7 +207,7 @@ class _Recovery:
                 delay_position=min(start.delay_position, int(meta["delay_position"])),
                 commit_position=min(start.commit_position, int(meta["commit_position"])),
             )
-        core.timeline.states = States(0)
+        core.timeline.reset(States(0), 0)
         if start.next_seq == 0:
             return start
         self._rebuilt.append(f"{path}: no sound copy")
@@ -226,23 +232,20 @@ class _Recovery:
             positions = found.positions[rows][chosen]
             columns = RecordColumns(batch.take(pa.array(chosen)))
             self._add_units(columns, positions, found.sizes[rows][chosen])
-        core.timeline.open.position_end = core.delay.end
+        core.timeline.cover(core.timeline.end, core.delay.end)
         core.delay_keys.position_end = core.delay.end
 
     def _add_units(self, columns: RecordColumns, positions: Int64s, sizes: Int32s) -> None:
         core = self._core
         seqs = columns.number
         if core.timeline.states.end == 0 and not core.timeline.runs and len(seqs):
-            core.timeline.states = States(int(seqs[0]))
-            core.timeline.open = OpenRun(int(seqs[0]), core.delay.start)
-        accepted_ms = int(columns.headers["store_ms"].max())
-        core.clock.raise_floor(accepted_ms)
-        core.note_accepted(accepted_ms)
+            core.timeline.reset(States(int(seqs[0])), core.delay.start)
+        self._accepted_ms = max(self._accepted_ms, int(columns.headers["store_ms"].max()))
         topics = properties.values(columns.texts, REAL_TOPIC_NAME)
         topic_names = [_text(value) for value in topics.to_pylist()]
         queue_ids = properties.values(columns.texts, REAL_QUEUE_NAME).to_pylist()
         units = Units(
-            due_ms=row_due_ms(columns.texts, positions, columns.headers["store_ms"], core.levels),
+            due_ms=row_due_ms(columns.texts, positions, columns.headers["store_ms"], self._levels),
             seq=seqs,
             position=positions,
             size=sizes.astype(np.int32),
@@ -251,11 +254,11 @@ class _Recovery:
             ),
             queue_id=np.array([real_queue_id(value) for value in queue_ids], dtype=np.int32),
         )
-        fresh = np.flatnonzero(units.seq >= core.timeline.open.end)
+        fresh = np.flatnonzero(units.seq >= core.timeline.end)
         for base in np.unique(positions - positions % core.delay.segment_size_bytes).tolist():
             inside = seqs[(positions >= base) & (positions < base + core.delay.segment_size_bytes)]
             first, last = int(inside.min()), int(inside.max())
-            known = core.segments.setdefault(base, [first, last + 1])
+            known = self._delay_segments.setdefault(base, [first, last + 1])
             known[:] = [min(known[0], first), max(known[1], last + 1)]
         self._drop_numbers(np.setdiff1d(np.arange(core.timeline.end, int(seqs.max())), seqs))
         core.timeline.add(
@@ -271,10 +274,9 @@ class _Recovery:
         If the store is not sync, a power cut may leave a delivery without the message it came from.
         """
         core = self._core
-        core.next_seq = max(core.next_seq, core.timeline.end, core.timeline.states.end)
-        self._drop_numbers(np.arange(core.timeline.end, core.next_seq))
-        core.timeline.states.extend(core.next_seq)
-        core.timeline.open.end = core.next_seq
+        self._next_seq = max(self._next_seq, core.timeline.end, core.timeline.states.end)
+        self._drop_numbers(np.arange(core.timeline.end, self._next_seq))
+        core.timeline.cover(self._next_seq, core.delay.end)
 
     def _drop_numbers(self, seqs: Int64s) -> None:
         """Numbers without a record: torn before they were answered, or reported as damage."""
@@ -292,8 +294,8 @@ class _Recovery:
         )
         for topic, queue_id, offset in pairs:
             name = f"{topic.decode()}/{queue_id}"
-            known = self._core.delay_queues.get(name, 0)
-            self._core.delay_queues[name] = max(known, offset + 1)
+            known = self._delay_queues.get(name, 0)
+            self._delay_queues[name] = max(known, offset + 1)
 
     def _apply_controls(self, columns: RecordColumns, *, delay: bool) -> None:
         timeline = self._core.timeline
@@ -356,8 +358,11 @@ class _Recovery:
             origin=origin[chosen],
         )
 
-    def _index(self, rows: GateRows, start: Checkpoint, damage: list[Damage]) -> None:
-        """Index again what had been visible; let the rest wait at the gate."""
+    def _index(self, rows: GateRows, start: Checkpoint, damage: list[Damage]) -> int:
+        """Index again what had been visible; let the rest wait at the gate.
+
+        Returns the time up to which messages had been visible.
+        """
         core = self._core
         known = (rows.visible_ms <= start.index_ms) & (rows.position < start.commit_end)
         known &= ~np.isin(rows.position, np.array(start.waiting, dtype=np.int64))
@@ -370,7 +375,6 @@ class _Recovery:
             self._find_last_ends()
         shown_ms = self._shown_ms(rows, claims, is_whole=bool(start.queues) and not damage)
         floor_ms = max(int(ordinary.max(initial=0)), shown_ms, index_ms)
-        core.clock.raise_floor(floor_ms)
         if not start.queues:
             self._find_first_offsets(rows, claims, floor_ms, is_damaged=bool(damage))
         if damage:
@@ -379,6 +383,7 @@ class _Recovery:
         core.open_gate_for_all(floor_ms)
         if core.commit.start != start.commit_start:
             core.queues.trim(core.commit.start, after_crash=True)
+        return floor_ms
 
     def _shown_ms(self, rows: GateRows, claims: Int64s, *, is_whole: bool) -> int:
         """The latest store time among records that were given a queue offset: a consumer may have

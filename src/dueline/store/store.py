@@ -50,7 +50,7 @@ from dueline.store.pending import (
 )
 from dueline.store.reading import Accept, Reader, ReadResult
 from dueline.store.record import Record
-from dueline.store.recovery import Report
+from dueline.store.recovered import Report
 from dueline.store.schema import WINDOW_SCHEMA
 from dueline.store.timeline import Window
 from dueline.store.writing import Admit, PutManyResult, PutResult, Putter
@@ -101,9 +101,10 @@ class Store:
             core = Core(root, options, clock=clock or Clock(), files=files)
             core.room.open()
             check_sizes(core)
-            report, start = recovery.recover(core)
-            store = cls(core, lock, report)
-            store._maintainer.adopt(start)
+            found = recovery.recover(core)
+            core.adopt(found)
+            store = cls(core, lock, found.report)
+            store._maintainer.adopt(found.start)
             store._checkpoint_if_there_is_room()
             warning = standstill(core.clock)
             if warning is not None:

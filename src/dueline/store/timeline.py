@@ -130,6 +130,19 @@ class Timeline:
         first = self.runs[-1].range.end if self.runs else self.states.base
         self.open = OpenRun(first, position_end)
 
+    def reset(self, states: States, position: int) -> None:
+        """Know these states and no runs; the delay log is entered from `position` on."""
+        self.close()
+        self.runs = []
+        self.states = states
+        self.open = OpenRun(states.base, position)
+
+    def cover(self, end: int, position_end: int) -> None:
+        """Know all numbers before `end` and the delay log up to a position: no more units come."""
+        self.states.extend(end)
+        self.open.end = end
+        self.open.position_end = position_end
+
     def add(self, units: Units, *, end: int, position_end: int) -> None:
         """Take in units of records that are now durable."""
         self.states.extend(end)
