@@ -21,6 +21,7 @@ from typing import Any, Self
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
+from dueline.broker.retries import RetryOptions
 from dueline.broker.transactions import TransactionOptions
 from dueline.clock import Clock
 from dueline.server.asker import Asker
@@ -41,7 +42,7 @@ class TestBroker:
     __test__ = False
 
     def __init__(
-        self, folder: Path, options: GrpcOptions, *, transactions: TransactionOptions | None = None
+        self, folder: Path, options: GrpcOptions, *, rules: BrokerOptions | None = None
     ) -> None:
         self.folder = folder
         self.failures: list[BaseException] = []
@@ -58,7 +59,7 @@ class TestBroker:
             self.engine,
             offsets,
             submit=self.writer.submit,
-            options=BrokerOptions(transactions=transactions or TransactionOptions()),
+            options=rules,
             receipts_path=folder / "receipts" / "receipts.log",
         )
         self.inflight = self.broker.inflight
@@ -130,12 +131,14 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     options = GrpcOptions(
         address=f"127.0.0.1:{arguments.port}",
-        attempt_count_max=arguments.attempts,
         invisible_ms_min=arguments.invisible_min,
         tls=arguments.tls,
     )
-    transactions = TransactionOptions(first_ask_ms=arguments.ask_first, ask_interval_ms=5_000)
-    with TestBroker(arguments.folder, options, transactions=transactions) as broker:
+    rules = BrokerOptions(
+        retries=RetryOptions(attempt_count_max=arguments.attempts),
+        transactions=TransactionOptions(first_ask_ms=arguments.ask_first, ask_interval_ms=5_000),
+    )
+    with TestBroker(arguments.folder, options, rules=rules) as broker:
         _say(event="ready", port=broker.server.port)
         sys.stdin.read()
     _say(event="stopped")

@@ -9,15 +9,16 @@ import pytest
 from tests.grpc.broker import TestBroker
 from tests.grpc.calls import Caller
 
+from dueline.broker import BrokerOptions
+from dueline.broker.retries import RetryOptions
 from dueline.server.grpc.options import GrpcOptions
 
 
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestBroker]:
-    options = GrpcOptions(
-        address="127.0.0.1:0", attempt_count_max=2, invisible_ms_min=100, gone_after_ms=200
-    )
-    with TestBroker(tmp_path_factory.mktemp("broker"), options) as running:
+    options = GrpcOptions(address="127.0.0.1:0", invisible_ms_min=100, gone_after_ms=200)
+    rules = BrokerOptions(retries=RetryOptions(attempt_count_max=2))
+    with TestBroker(tmp_path_factory.mktemp("broker"), options, rules=rules) as running:
         yield running
 
 

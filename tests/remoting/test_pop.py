@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
@@ -13,14 +14,20 @@ from dueline.store import Record
 from dueline.wire import Command, RequestCode
 
 
-def pop(
-    peer: Peer, *, invisible_ms: int = 60_000, poll_ms: int = 0, expression: str = "*"
+def pop(  # noqa: PLR0913 - the request's fields, by keyword
+    peer: Peer,
+    *,
+    topic: str = "orders",
+    count: int = 32,
+    invisible_ms: int = 60_000,
+    poll_ms: int = 0,
+    expression: str = "*",
 ) -> Command:
     ext = {
         "consumerGroup": "g",
-        "topic": "orders",
+        "topic": topic,
         "queueId": "-1",
-        "maxMsgNums": "32",
+        "maxMsgNums": str(count),
         "invisibleTime": str(invisible_ms),
         "pollTime": str(poll_ms),
         "bornTime": str(system_time_ms()),
@@ -152,6 +159,27 @@ def test_foreign_receipts_are_refused(peer: Peer, extra: str) -> None:
     answer = peer.call(RequestCode.ACK_MESSAGE, receipt_ext(record, extraInfo=extra))
 
     assert answer.code == 29
+
+
+def test_receipt_survives_a_restart(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path) as broker, Peer(broker.address) as peer:
+        peer.send_message("orders", b"done")
+        peer.send_message("orders", b"not done")
+        records = records_of(pop(peer, invisible_ms=500))
+
+    with RunningBroker(tmp_path) as broker, Peer(broker.address) as peer:
+        answer = peer.call(RequestCode.ACK_MESSAGE, receipt_ext(records[0]))
+        again = pop(peer, poll_ms=30_000)
+
+    assert answer.code == 0
+    assert bodies_of(again) == [b"not done"]
+
+
+def test_pop_of_a_topic_of_the_brokers_own_or_of_no_message_is_refused(peer: Peer) -> None:
+    peer.send_message("orders")
+
+    assert pop(peer, topic="RMQ_SYS_TRANS_HALF_TOPIC").code in (16, 17)
+    assert pop(peer, count=0).code == 29
 
 
 def test_waiting_pop_is_woken_and_filters(peer: Peer) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
 from tests.remoting.serving import RunningBroker
 from tests.remoting.test_pop import pop
 
+from dueline.broker.inflight import Taken
 from dueline.store import Record
 from dueline.wire import Command, RequestCode
 
@@ -173,7 +177,7 @@ def test_refused_message_without_room_to_come_again_is_a_dead_letter(
 
 
 def test_messages_taken_for_a_peer_that_has_gone_are_given_back(
-    broker: RunningBroker, peer: Peer
+    broker: RunningBroker, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     peer.send_message("orders", b"one")
     ext = {
@@ -186,11 +190,19 @@ def test_messages_taken_for_a_peer_that_has_gone_are_given_back(
         "bornTime": "0",
         "initMode": "0",
     }
-    share = broker.inflight._lanes.of("g", "orders")
-    with share.lock, Peer(broker.address) as leaving:
+    begun = threading.Event()
+    real_take = broker.inflight.take
+
+    def take(*args: Any, **names: Any) -> Taken:
+        begun.set()
+        return real_take(*args, **names)
+
+    monkeypatch.setattr(broker.inflight, "take", take)
+    lane_set = broker.inflight._lanes.of("g", "orders")
+    with lane_set.lock, Peer(broker.address) as leaving:
         # It leaves while the broker is about to take the message for it.
         leaving.send(RequestCode.POP_MESSAGE, ext)
-        wait_until(lambda: bool(share.watchers), what="the pop to begin")
+        assert begun.wait(30)
         leaving.close()
         wait_until(lambda: len(broker.service.hubs[0].channels) == 1, what="the peer to be gone")
 

@@ -10,6 +10,7 @@
     inflight          received and not acknowledged yet           receipts.log
     delayed           messages that were accepted and are not due the store
     acceptance        whether anything new is taken               memory
+    receiving         consumers that receive and acknowledge      memory
 
 Both protocols share one `Broker`, so a message that is sent with one is received with the other.
 """
@@ -28,8 +29,9 @@ from dueline.broker.delayed import Delayed
 from dueline.broker.engine import Engine
 from dueline.broker.group_configs import GroupTable
 from dueline.broker.groups import Groups
-from dueline.broker.inflight import InFlight
+from dueline.broker.inflight import InFlight, Receiving
 from dueline.broker.locks import QueueLocks
+from dueline.broker.retries import RetryOptions
 from dueline.broker.topics import TopicOptions, Topics
 from dueline.broker.transactions import TransactionOptions, Transactions
 from dueline.broker.writing import Done, Put
@@ -48,6 +50,7 @@ class BrokerOptions:
     topics: TopicOptions = field(default_factory=TopicOptions)
     auto_create_groups: bool = True
     transactions: TransactionOptions = field(default_factory=TransactionOptions)
+    retries: RetryOptions = field(default_factory=RetryOptions)
 
 
 class Broker:
@@ -112,6 +115,14 @@ class Broker:
         )
         self.consumer_groups: Final = ConsumerGroups(
             self.group_table, self.topics, offsets, self.inflight
+        )
+        self.receiving: Final = Receiving(
+            engine,
+            self.inflight,
+            put=self.put,
+            topics=self.topics,
+            groups=self.group_table,
+            retries=self.options.retries,
         )
 
     def put(self, messages: Sequence[Message], done: Done) -> None:

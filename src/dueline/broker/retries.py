@@ -1,13 +1,19 @@
-"""What becomes of a message that a consumer refused: it comes again later, or goes to rest.
+"""Messages that a consumer could not handle: when they come again, and when no more.
 
-A refused record is sent anew to `%RETRY%group`, delayed by level 3 the first time, 4 the second and
-so on, and its count of attempts goes up. After the group's maximum it goes to `%DLQ%group`, which
-nobody consumes unless they ask for it. Both keep body, keys, tags and the unique id; the first
-topic stays in RETRY_TOPIC, from where clients put it back before they show the message.
+Two kinds of consumers, one count of attempts:
+
+    pull (4.x)                          the refused record is sent anew to `%RETRY%group`, delayed
+                                        by level 3 the first time, 4 the second and so on
+    receive and acknowledge (4.x POP,   the message stays where it is and becomes visible again
+    5.x)                                after a pause; see `dueline.broker.inflight`
+
+After the group's maximum either goes to `%DLQ%group`, which nobody consumes unless they ask for it.
+Copies keep body, keys, tags and the unique id; the first topic stays in RETRY_TOPIC, from where
+clients put it back before they show the message.
 
 Properties have a bound. Where a message leaves no room, what is only good to know is left out; one
-that cannot come again with what it needs for that goes to rest, since a refusal would keep its
-consumer busy with it for ever.
+that cannot come again with what it needs for that becomes a dead letter, since a refusal would keep
+its consumer busy with it for ever.
 
 Pure functions: the caller sends what they return.
 """
@@ -15,7 +21,7 @@ Pure functions: the caller sends what they return.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dueline.broker.group_configs import GroupConfig
@@ -30,13 +36,51 @@ from dueline.message import (
 from dueline.schedule import WAITING_NAMES
 from dueline.store import Record
 
-__all__ = ["dead_letter", "dead_record", "is_dead", "refused"]
+__all__ = ["BACKOFF_MS", "RetryOptions", "dead_letter", "dead_record", "is_dead", "refused"]
 
 FIRST_LEVEL: Final = 3
 ATTEMPT_MAX: Final = 2**31 - 1
 """Attempts are counted in 31 bits; senders may begin at any number."""
+RETRY_COUNT_DEFAULT: Final = 16
+PAUSE_MS_MIN: Final = 1_000
+BACKOFF_MS: Final = tuple(
+    seconds * 1_000
+    for seconds in (
+        *(1, 5, 10, 30, 60, 120, 180, 240, 300, 360),
+        *(420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200),
+    )
+)
+"""How long a refused message stays away, by attempt; the last one counts for all further ones."""
 
 _UNIQUE_ID_SIZE: Final = len("UNIQ_KEY_") + 32 + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOptions:
+    """How often and when messages in flight are handed out again."""
+
+    attempt_count_max: int | None = None
+    """None: a group's own (16 retries by default) and the first attempt."""
+    backoff_ms: tuple[int, ...] = BACKOFF_MS
+
+    def attempt_max(self, group: GroupConfig) -> int:
+        """How often a message is handed to a group before it is a dead letter."""
+        if self.attempt_count_max is not None:
+            return self.attempt_count_max
+        return retry_count_max(group.retry_max_times) + 1
+
+    def pause_ms(self, attempt: int, attempt_max: int, *, asked_ms: int) -> int:
+        """How long a message stays away that a consumer has refused.
+
+        Args:
+            asked_ms: what the consumer says. Some clients misread the backoff they were told;
+                without one they would get the message again and again without a pause.
+        """
+        if attempt >= attempt_max:
+            return 0  # dead: there is nothing to wait for
+        if asked_ms >= PAUSE_MS_MIN:
+            return asked_ms
+        return self.backoff_ms[min(max(attempt, 1), len(self.backoff_ms)) - 1]
 
 
 def refused(
@@ -70,14 +114,19 @@ def refused(
 
 
 def is_dead(attempts: int, attempts_max: int) -> bool:
-    """Was a message tried often enough? A negative maximum means RocketMQ's default of 16."""
-    return attempts >= (16 if attempts_max < 0 else attempts_max)
+    """Was a message tried often enough?"""
+    return attempts >= retry_count_max(attempts_max)
+
+
+def retry_count_max(configured: int) -> int:
+    """How many retries a group has; a negative number means RocketMQ's default."""
+    return RETRY_COUNT_DEFAULT if configured < 0 else configured
 
 
 def dead_letter(
     message: Message, group: str, *, origin_topic: str | None = None, origin_id: str | None = None
 ) -> Message:
-    """The same message, put to rest: not delayed, in the group's dead-letter topic."""
+    """The same message, not delayed, in the group's dead-letter topic."""
     properties = _plain(message.properties)
     extras = {}
     if origin_topic is not None:
@@ -95,7 +144,7 @@ def dead_letter(
 def dead_record(
     record: Record, properties: Mapping[str, str], *, group: str, topic: str, attempt: int
 ) -> Message:
-    """A record that was received `attempt` times in vain, put to rest."""
+    """A record that was received `attempt` times in vain, as a dead letter."""
     message = _copy(record, properties, topic=topic, attempt=attempt)
     return dead_letter(message, group, origin_topic=topic, origin_id=properties.get("UNIQ_KEY"))
 

@@ -1,12 +1,25 @@
-"""The values of in-flight state: how messages are held, a held message, what one look took."""
+"""The values of in-flight state: how messages are held, a held message, an acknowledgement."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from dueline.broker.retries import ATTEMPT_MAX
 from dueline.store import Record
 
-__all__ = ["Held", "Holding", "Taken"]
+__all__ = ["Ack", "Held", "Holding", "Outcomes", "Taken"]
+
+Outcomes = list[BaseException | None]
+"""For each of many: None if it is done, or what went wrong."""
+
+
+class Ack(NamedTuple):
+    """An acknowledgement."""
+
+    group: str
+    topic: str
+    receipt: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +41,11 @@ class Held:
     receipt: str
     attempt: int
     visible_ms: int
+
+    @property
+    def retry_count(self) -> int:
+        """How often it was tried before, with either protocol."""
+        return min(self.record.reconsume_times + self.attempt - 1, ATTEMPT_MAX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from typing import Final
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.filters import EVERYTHING, Filter
-from dueline.broker.inflight.holding import Held, Holding, Taken
+from dueline.broker.inflight.holding import Ack, Held, Holding, Outcomes, Taken
 from dueline.broker.inflight.lane import RETRY_LANE, Entry, Lane
 from dueline.broker.inflight.lane_set import LaneSet, QueueReader
 from dueline.broker.inflight.lanes import Lanes
@@ -38,7 +38,7 @@ from dueline.broker.inflight.log import Done, LaneName, ReceiptLog, finish, hold
 from dueline.broker.inflight.receipt import InvalidReceipt, Receipt
 from dueline.broker.inflight.taking import Take
 from dueline.clock import Clock
-from dueline.errors import NotFound
+from dueline.errors import BrokerError, NotFound
 from dueline.store.files import Files
 
 __all__ = ["InFlight"]
@@ -173,7 +173,34 @@ class InFlight:
 
         Raises:
             InvalidReceipt: not ours, or replaced; `done` is not called.
+            Unavailable, StoreClosed: it cannot be written; `done` is not called.
         """
+        self._acknowledge(group, topic, receipt, done)
+
+    def acknowledge_all(self, acks: Sequence[Ack], done: Callable[[Outcomes], None]) -> None:
+        """Acknowledge many; `done` gets an outcome for each when all are on disk."""
+        outcomes: Outcomes = []
+        for ack in acks:
+            try:
+                self._acknowledge(*ack, None)
+            except BrokerError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(None)
+
+        def written(error: BaseException | None) -> None:
+            done([outcome or error for outcome in outcomes])
+
+        if None not in outcomes:
+            done(outcomes)
+            return
+        try:
+            # Behind them all in the file: when this is on disk, they are.
+            self._log.append((), written)
+        except BrokerError as error:
+            written(error)
+
+    def _acknowledge(self, group: str, topic: str, receipt: str, done: Done | None) -> None:
         lane_set, lane, offset, serial = self._parse(group, topic, receipt)
         with lane_set.lock:
             entry = lane.entries.get(offset)
@@ -285,6 +312,21 @@ class InFlight:
         if offsets:
             self._log.append([hold(lane, offset) for offset in offsets])
         return len(offsets)
+
+    def receipt(self, group: str, topic: str, *, queue_id: int, offset: int, serial: int) -> str:
+        """The receipt of a holding, for clients that name it by queue, offset and serial number.
+
+        Raises:
+            InvalidReceipt: the group has received nothing from this queue.
+        """
+        lane = self._lanes.find_by_queue(group, topic, queue_id)
+        if lane is None or not 0 <= serial < 1 << 32 or not 0 <= offset < 1 << 62:
+            raise InvalidReceipt(
+                f"receipt: expected a message that {group} has received from {topic}, found "
+                f"queue {queue_id}, offset {offset}, number {serial}"
+            )
+        epoch = self._log.epoch
+        return Receipt(epoch=epoch, lane=lane.number, offset=offset, serial=serial).encode()
 
     def held_count(self, group: str, topic: str) -> int:
         """How many messages the group holds, parked ones included."""

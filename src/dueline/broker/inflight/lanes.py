@@ -136,6 +136,11 @@ class Lanes:
     def find(self, number: int) -> tuple[LaneSet, Lane] | None:
         return self._lanes.get(number)
 
+    def find_by_queue(self, group: str, topic: str, queue_id: int) -> Lane | None:
+        """A group's lane of a queue; nothing is made for those that have none."""
+        lane_set = self._sets.get((group, topic))
+        return lane_set.lanes.get(queue_id) if lane_set is not None else None
+
     def state(self) -> Iterator[Change]:
         """Everything anew, for a file that is rewritten."""
         with self._lock:

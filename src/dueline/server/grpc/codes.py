@@ -97,6 +97,7 @@ _FIELDS: Final = {
     "TIMER_DELIVER_MS": Code.ILLEGAL_DELIVERY_TIME,
     "delay": Code.ILLEGAL_DELIVERY_TIME,
     "body": Code.MESSAGE_BODY_TOO_LARGE,
+    "invisible duration": Code.ILLEGAL_INVISIBLE_TIME,
 }
 _TABLE: Final[tuple[tuple[type[BaseException], Code], ...]] = (
     (InvalidReceipt, Code.INVALID_RECEIPT_HANDLE),

@@ -218,7 +218,7 @@ def proto_of(held: Held, *, topic: Any, invisible_ms: int, due_ms: int | None) -
     message = plain_proto(held.record, held.properties, topic=topic, due_ms=due_ms)
     system = message.system_properties
     system.receipt_handle = held.receipt
-    system.delivery_attempt = min(held.attempt + held.record.reconsume_times, ATTEMPT_MAX)
+    system.delivery_attempt = min(held.retry_count + 1, ATTEMPT_MAX)
     set_time(system.invisible_duration, invisible_ms)
     return message
 

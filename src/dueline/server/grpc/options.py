@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-__all__ = ["BACKOFF_MS", "GrpcOptions"]
+from dueline.broker.inflight.receiving import COUNT_MAX, WAIT_MS_MAX
 
-BACKOFF_MS: Final = tuple(
-    seconds * 1_000
-    for seconds in (
-        *(1, 5, 10, 30, 60, 120, 180, 240, 300, 360),
-        *(420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200),
-    )
-)
-"""How long a refused message stays away, by attempt; the last one counts for all further ones."""
+__all__ = ["GrpcOptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +18,10 @@ class GrpcOptions:
     """`auto`: TLS and plain text on one port. `on`: only TLS. `off`: only plain text."""
     certificate: str | None = None
     private_key: str | None = None
-    attempt_count_max: int | None = None
-    """None: a group's own (16 retries by default) and the first attempt."""
     invisible_ms_min: int = 10_000
-    invisible_ms_max: int = 12 * 3_600_000
     polling_ms_default: int = 20_000
-    polling_ms_max: int = 60_000
-    receive_count_max: int = 32
+    polling_ms_max: int = WAIT_MS_MAX
+    receive_count_max: int = COUNT_MAX
     send_count_max: int = 1_024
     call_count_max: int = 20_000
     """Calls and streams of all clients at a time, but for those that wait for messages."""
@@ -42,7 +31,6 @@ class GrpcOptions:
     """Calls that wait for messages, of all clients; shared out when they are many."""
     request_size_max: int = 16 << 20
     client_count_max: int = 100_000
-    backoff_ms: tuple[int, ...] = BACKOFF_MS
     handshake_ms_max: int = 10_000
     """Until a connection has said a first byte, and then until it speaks as a client does."""
     gone_after_ms: int = 5_000

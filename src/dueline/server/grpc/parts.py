@@ -1,7 +1,7 @@
 """What the methods share: the broker's parts, the clients, and ways to wait without blocking.
 
 The event loop never blocks: reads of the store run in a small pool of threads (`off_loop`), writes
-are handed over and answered by a callback (`sent`, `forwarded`, `finished`).
+are handed over and answered by a callback (`sent`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from dueline.broker import Broker
-from dueline.broker.engine import Engine
-from dueline.broker.inflight import InFlight
 from dueline.broker.sending import Destination, Sending
-from dueline.broker.writing import Results, accepted
+from dueline.broker.writing import Results
 from dueline.errors import BrokerError
 from dueline.message import HOST_UNKNOWN, Message, pack_host
 from dueline.server.connections import peer_of
@@ -28,7 +26,7 @@ from dueline.server.outbox import Outbox
 from dueline.server.runtime import Runtime
 from dueline.server.shares import Share, Shares
 
-__all__ = ["Parts", "Peer", "resolve"]
+__all__ = ["Parts", "Peer", "client_id_of", "resolve"]
 
 T = TypeVar("T")
 
@@ -48,11 +46,7 @@ class Parts:
     polls: Shares
 
     @property
-    def inflight(self) -> InFlight:
-        return self.broker.inflight
-
-    @property
-    def engine(self) -> Engine:
+    def engine(self) -> Any:
         return self.broker.engine
 
     @property
@@ -82,29 +76,6 @@ class Parts:
         size_bytes = sum(len(message.body) for message in messages)
         self.sending.send(destination, messages, partial(resolve, answer), size_bytes=size_bytes)
         return await answer
-
-    async def forwarded(self, message: Message) -> None:
-        """Store a message of the broker's own; returns when it is on disk."""
-        answer: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
-        self.sending.forward(message, partial(resolve, answer))
-        accepted(await answer)
-
-    async def finished(self, group: str, topic: str, receipt: str) -> None:
-        """Acknowledge by receipt; returns when it is on disk."""
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: BaseException | None) -> None:
-            self.outbox.post(lambda: resolve(answer, error))
-
-        self.inflight.acknowledge(group, topic, receipt, done)
-        await answer
-
-    def attempt_max(self, group: str) -> int:
-        """How often a message is handed to a group before it counts as dead."""
-        if self.options.attempt_count_max is not None:
-            return self.options.attempt_count_max
-        retries = self.broker.group_table.find(group).retry_max_times
-        return (16 if retries < 0 else retries) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +110,7 @@ def client_id_of(context: Any) -> str:
 
 
 def resolve(answer: asyncio.Future[Any], result: Any) -> None:
-    """Let who waits for an answer have it."""
+    """Settle a future with a result or an error, unless nobody waits for it any more."""
     if answer.done():  # the caller has gone
         return
     if isinstance(result, BaseException):

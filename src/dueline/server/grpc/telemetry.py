@@ -123,9 +123,9 @@ class Telemetry:
         subscription.receive_batch_size = options.receive_count_max
         set_time(subscription.long_polling_timeout, options.polling_ms_default)
         policy = settings.backoff_policy
-        policy.max_attempts = self._parts.attempt_max(group)
+        policy.max_attempts = self._parts.broker.receiving.attempt_max(group)
         del policy.customized_backoff.next[:]
-        for step_ms in options.backoff_ms:
+        for step_ms in self._parts.broker.options.retries.backoff_ms:
             set_time(policy.customized_backoff.next.add(), step_ms)
 
     async def heartbeat(self, request: Any, context: Any) -> Any:

@@ -57,12 +57,12 @@ class Context:
         self.loop: Final = runtime.loop
         self.broker_name: Final = broker.options.broker_name
         self.cluster_name: Final = broker.options.cluster_name
-        self._runtime = runtime
+        self.runtime: Final = runtime
         self.addresses = Addresses(host="127.0.0.1", port=0)
 
     def saved(self, request: Request, then: Callable[[], Answer | None]) -> None:
         """Make topics and groups durable, then go on in the loop's thread."""
-        future = self._runtime.in_thread(self.broker.save)
+        future = self.runtime.in_thread(self.broker.save)
 
         def go_on(done: asyncio.Future[None]) -> None:
             try:
@@ -81,12 +81,12 @@ class Context:
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run what may block in a thread."""
-        return self._runtime.in_thread(work)
+        return self.runtime.in_thread(work)
 
     def save_soon(self) -> None:
         """Make topics and groups durable in the background."""
         if not self.topics.is_saved or not self.broker.group_table.is_saved:
-            future = self._runtime.in_thread(self.broker.save)
+            future = self.runtime.in_thread(self.broker.save)
             future.add_done_callback(_log_failure)
 
 

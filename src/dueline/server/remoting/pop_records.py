@@ -16,7 +16,6 @@ from typing import Final
 
 from dueline.broker.inflight import Held
 from dueline.broker.inflight.receipt import Receipt
-from dueline.broker.retries import ATTEMPT_MAX
 from dueline.errors import InvalidRequest
 from dueline.message import encode_properties
 
@@ -53,8 +52,7 @@ class Records:
             self.left_out.append(held)
             return
         record = held.record
-        attempts = min(record.reconsume_times + held.attempt - 1, ATTEMPT_MAX)
-        made = replace(record, reconsume_times=attempts, properties=properties, mark=0)
+        made = replace(record, reconsume_times=held.retry_count, properties=properties, mark=0)
         self.chunks.append(made.encode())
         self.messages.append(held)
 
