@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 # In a process of its own, since this one has loaded and started much else.
 COUNT_THREADS = """
 import os, importlib

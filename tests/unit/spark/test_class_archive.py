@@ -9,6 +9,8 @@ import pytest
 from dueline.spark.class_archive import ClassArchive, archive_for
 from dueline.spark.java import prepare_java
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def home() -> Path:
