@@ -30,7 +30,6 @@ LONG_FUNCTIONS: dict[str, int] = {}
 # Names that nothing in the package uses, with the reason. Short: what is not needed is deleted.
 KEPT_NAMES = {
     "broker/inflight/inflight.py: InFlight.held_count": "how tests see what a group holds",
-    "server/remoting/hub.py: Hub.channels": "how tests see who is connected",
 }
 # What users use: a module for their tests, and the client. And enumerations of what a peer may say,
 # which are made by value.

@@ -9,15 +9,14 @@ with its arguments, types and description.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from dueline.client.consumer import AsyncConsumer, ThreadedConsumer
+from dueline.client.loop import Loop
 from dueline.client.producer import AsyncProducer
 from dueline.client.reader import AsyncReader
 from dueline.client.simple_consumer import AsyncSimpleConsumer
@@ -28,39 +27,6 @@ __all__ = ["Consumer", "Producer", "Reader", "SimpleConsumer"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class _Loop:
-    """An event loop in a thread."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="dueline-client", daemon=True
-        )
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()  # Ctrl-C: nobody waits for it any more
-            raise
-
-    def close(self) -> None:
-        self.run(_end_tasks())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-async def _end_tasks() -> None:
-    """Cancel what was left under way, so that it ends in order."""
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Client(Protocol):
@@ -83,13 +49,13 @@ class _Blocking(Generic[C]):
     """What they have in common: entered and left with the loop."""
 
     _make_client: Callable[[], C]
-    _entered: tuple[_Loop, C] | None = None
+    _entered: tuple[Loop, C] | None = None
     _is_closed = False
 
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise InvalidRequest(f"{type(self).__name__}: expected one `with` at a time, found two")
-        loop = _Loop()
+        loop = Loop()
 
         async def enter() -> C:
             return await self._make_client().__aenter__()
@@ -115,7 +81,7 @@ class _Blocking(Generic[C]):
         finally:
             loop.close()
 
-    def _open(self) -> tuple[_Loop, C]:
+    def _open(self) -> tuple[Loop, C]:
         if self._entered is None:
             name, found = type(self).__name__, "closed" if self._is_closed else "not entered"
             raise InvalidRequest(
