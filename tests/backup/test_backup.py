@@ -453,7 +453,7 @@ def test_a_hold_that_nobody_renews_runs_out(
     client: ControlClient, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(broker, 600)
-    monkeypatch.setattr("dueline.server.backups.LEASE_S", 0.0)
+    monkeypatch.setattr("dueline.broker.backups.LEASE_S", 0.0)
     with pytest.raises(NotFound, match="lease"):
         BrokerSource(client)
     broker.store.cancel_seqs(np.arange(600, dtype=np.int64))

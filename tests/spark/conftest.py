@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from dueline.broker.pipeline import Pipeline
 from dueline.clock import Clock
 from dueline.flight import FlightClient, protocol
 from dueline.message import Message, decode_properties
-from dueline.server.flight import FlightService
+from dueline.server.flight import FlightDoor
 from dueline.spark.session import SessionOptions, open_session
 from dueline.store import Record, Store, StoreOptions
 from dueline.store import record as records
@@ -33,7 +34,7 @@ class Broker:
         self.serve_at(address)
 
     def serve_at(self, address: str) -> None:
-        self.service = FlightService(self.store, shard=self.shard, address=address)
+        self.service = FlightDoor(Pipeline(self.store), shard=self.shard, address=address)
         self.service.start()
         self.address = f"127.0.0.1:{self.service.port}"
 

@@ -7,7 +7,7 @@ from tests.interop.waiting import wait_until
 from tests.spark.conftest import START_MS, Broker, next_window
 from tests.unit.server.local import carry
 
-from dueline.server import windows
+from dueline.broker.pipeline import windows
 
 
 def test_a_crowd_does_not_wait(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,11 @@
 import pytest
 from tests.spark.conftest import Broker
 
+from dueline.broker.pipeline import Pipeline, views
 from dueline.errors import LimitExceeded, Unavailable
 from dueline.flight import FlightClient, protocol
-from dueline.server import flight as service_module
-from dueline.server import tables as tables_module
-from dueline.server.flight import FlightService
+from dueline.server.flight import FlightDoor
+from dueline.server.flight import door as service_module
 from dueline.store.schema import SCHEDULE_SCHEMA
 
 FAR_MS = 1 << 60
@@ -33,8 +33,8 @@ def test_streams_that_nobody_reads_do_not_take_all_places(
 ) -> None:
     monkeypatch.setattr(service_module, "STREAM_COUNT_MAX", 2)
     monkeypatch.setattr(service_module, "STREAM_WAIT_S", 0.05)
-    monkeypatch.setattr(tables_module, "CHUNK_BYTES", 1 << 20)
-    service = FlightService(broker.store, shard="other")
+    monkeypatch.setattr(views, "CHUNK_BYTES", 1 << 20)
+    service = FlightDoor(Pipeline(broker.store), shard="other")
     service.start()
     count = 60
     for number in range(count):

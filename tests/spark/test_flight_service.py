@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from tests.spark.conftest import START_MS, Broker, next_window
 
+from dueline.broker.pipeline import Pipeline, Staging
 from dueline.errors import (
     InvalidRequest,
     LimitExceeded,
@@ -16,8 +17,7 @@ from dueline.errors import (
 )
 from dueline.flight import FlightClient, protocol
 from dueline.flight.access import is_here
-from dueline.server.flight import FlightService
-from dueline.server.staging import Staging
+from dueline.server.flight import FlightDoor
 from dueline.store import restore
 from dueline.store.files import Files
 from dueline.store.log import LogReader
@@ -117,7 +117,7 @@ def test_a_question_waits_for_a_message_with_a_short_delay(broker: Broker) -> No
 
 
 def test_stopping_the_service_ends_questions_that_wait(broker: Broker) -> None:
-    service = FlightService(broker.store, shard="other")
+    service = FlightDoor(Pipeline(broker.store), shard="other")
     service.start()
     answers: list[object] = []
 
@@ -410,7 +410,7 @@ def test_staged_messages_are_put_all_or_none(broker: Broker) -> None:
 
 def test_too_much_staged_is_refused_with_the_limit(broker: Broker) -> None:
     staging = Staging(broker.store.clock, size_bytes_max=10)
-    service = FlightService(broker.store, shard="other", staging=staging)
+    service = FlightDoor(Pipeline(broker.store, staging=staging), shard="other")
     service.start()
     broker.put(b"a", delay_ms=1)
 

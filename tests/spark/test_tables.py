@@ -12,6 +12,7 @@ from tests.spark.conftest import START_MS, Broker, MakeBroker
 
 from dueline.flight import protocol
 from dueline.message import Message
+from dueline.server.flight.streams import Stream
 
 pytestmark = pytest.mark.spark
 
@@ -30,14 +31,14 @@ def bodies(frame: DataFrame) -> list[bytes]:
 def tickets(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> list[protocol.Ticket]:
     """What the broker is asked to send."""
     asked: list[protocol.Ticket] = []
-    service = broker.service
-    stream = service._stream
+    streams = broker.service.streams
+    find = streams.find
 
-    def note(ticket: protocol.Ticket) -> object:
+    def note(ticket: protocol.Ticket) -> Stream:
         asked.append(ticket)
-        return stream(ticket)
+        return find(ticket)
 
-    monkeypatch.setattr(service, "_stream", note)
+    monkeypatch.setattr(streams, "find", note)
     return asked
 
 

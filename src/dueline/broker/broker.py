@@ -31,6 +31,7 @@ from dueline.broker.group_configs import GroupTable
 from dueline.broker.groups import Groups
 from dueline.broker.inflight import InFlight, Receiving
 from dueline.broker.locks import QueueLocks
+from dueline.broker.pipeline import Pipeline, PipelineStatus
 from dueline.broker.retries import RetryOptions
 from dueline.broker.topics import TopicOptions, Topics
 from dueline.broker.transactions import TransactionOptions, Transactions
@@ -65,6 +66,7 @@ class Broker:
         files: Files | None = None,
         options: BrokerOptions | None = None,
         receipts_path: Path | None = None,
+        pipeline_status: PipelineStatus | None = None,
     ) -> None:
         """Open what is on disk; `close` lets go of it.
 
@@ -81,19 +83,15 @@ class Broker:
         self.acceptance: Final = engine.acceptance
         self._submit = submit
         self.offsets: Final = offsets
-        files = files or Files()
-        folder = engine.store.path / "config"
+        files, clock, store = files or Files(), self.clock, self.store
+        folder = store.path / "config"
         self.topics: Final = Topics(
-            folder / "topics.json",
-            files,
-            clock=self.clock,
-            options=self.options.topics,
-            stored=engine.store,
+            folder / "topics.json", files, clock=clock, options=self.options.topics, stored=store
         )
         self.group_table: Final = GroupTable(
             folder / "subscriptionGroup.json",
             files,
-            clock=self.clock,
+            clock=clock,
             auto_create=self.options.auto_create_groups,
         )
         self.groups: Final = Groups()
@@ -105,6 +103,7 @@ class Broker:
         self.delayed: Final = Delayed(
             self.store, self.acceptance, self.topics, broker_name=self.options.broker_name
         )
+        self.pipeline: Final = Pipeline(self.store, self.delayed, status=pipeline_status)
         self.inflight: Final = InFlight(
             receipts_path or folder / "receipts.log",
             files=files,

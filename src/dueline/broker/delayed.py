@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,7 +24,10 @@ from dueline.broker.topics import Topics
 from dueline.errors import InvalidRequest, NotFound
 from dueline.store import Answer, Changed, Name, PendingMessage, PutManyResult, Store
 
-__all__ = ["Delayed", "PendingSummary"]
+__all__ = ["Delayed", "PendingMessage", "PendingSummary"]
+
+BUCKET_MS_MIN: Final = 60_000
+"""A number for each millisecond would take more memory than the messages themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +117,13 @@ class Delayed:
         return self._store.find_delayed(key)
 
     def pending(self, *, bucket_ms: int, topic: str | None = None) -> PendingSummary:
-        """How many messages wait, by topic and by due time."""
+        """How many messages wait, by topic and by due time.
+
+        Raises:
+            InvalidRequest: buckets that are too small.
+        """
+        if bucket_ms < BUCKET_MS_MIN:
+            raise InvalidRequest(f"bucket: expected at least {BUCKET_MS_MIN} ms, found {bucket_ms}")
         by_bucket_ms = self._store.pending_by_bucket(bucket_ms, topic)
         by_topic = self._store.pending_by_topic()
         return PendingSummary(

@@ -24,6 +24,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from dueline.broker import Broker, BrokerOptions
+from dueline.broker.backups import RECEIPTS_FILE, Backups
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
 from dueline.broker.pipeline import PipelineStatus
@@ -34,11 +35,10 @@ from dueline.config import Config
 from dueline.errors import StoreClosed, Unavailable
 from dueline.server.accepted import Accepted
 from dueline.server.asker import Asker
-from dueline.server.backups import Backups
 from dueline.server.caretaker import Caretaker
 from dueline.server.connections import Connections
-from dueline.server.control import BrokerService
 from dueline.server.descriptors import connection_files, raise_limit
+from dueline.server.flight import FlightDoor
 from dueline.server.grpc.part import GrpcPart, grpc_options
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
@@ -54,7 +54,6 @@ from dueline.store.imports import check_finished
 __all__ = ["BrokerProcess", "store_options"]
 
 VIP_DISTANCE: Final = 2
-RECEIPTS_FILE: Final = "receipts.log"
 FILL_S_MAX: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -78,7 +77,7 @@ class BrokerProcess:
     remoting_options: RemotingOptions
     remoting: RemotingService
     grpc: GrpcPart
-    service: BrokerService
+    service: FlightDoor
 
     def __init__(
         self,
@@ -148,6 +147,7 @@ class BrokerProcess:
             files=self._files,
             options=messaging_options(config),
             receipts_path=config.folder / RECEIPTS_FILE,
+            pipeline_status=self.pipeline,
         )
         undo.callback(self.broker.close)
         undo.callback(self._save_unless_failed)
@@ -186,18 +186,15 @@ class BrokerProcess:
         yield Asker(self.broker.asking, self.clock, on_failure=on_failure)
         yield Accepted(self.connections, self._own_ports, on_failure=on_failure)
 
-    def _flight(self) -> BrokerService:
+    def _flight(self) -> FlightDoor:
         config = self.config
         try:
-            return BrokerService(
-                self.engine,
+            return FlightDoor(
+                self.broker.pipeline,
                 shard=config.name,
                 address=config.listen.flight,
-                pipeline=self.pipeline,
                 broker=self.broker,
-                backups=Backups(
-                    self.store, files=self._files, save=self._save_tables, shard=config.name
-                ),
+                backups=Backups(self.store, files=self._files, save=self._save_tables),
             )
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(

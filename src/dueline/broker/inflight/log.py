@@ -327,6 +327,11 @@ class ReceiptLog:
         return self._files.open(self._path, writable=True)
 
 
+def whole_size_bytes(data: bytes) -> int:
+    """Where the last whole frame of a log ends; a copy may have been taken in mid-write."""
+    return max((end for end, _ in _frames(data, _HEADER.size)), default=_HEADER.size)
+
+
 def _frames(data: bytes, at: int) -> Iterator[tuple[int, memoryview]]:
     """Whole frames and where each ends; stops at the first that is not."""
     view = memoryview(data)

@@ -1,4 +1,4 @@
-"""The broker's side of `dueline backup`: a cut, and its files as a stream.
+"""The broker's side of `dueline backup`: a cut, and the bytes of its files.
 
 `begin` saves what the broker keeps in memory, takes the small files first (older offsets and
 receipts repeat messages, newer ones would skip some) and then a cut of the store. Until the backup
@@ -16,22 +16,32 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-import pyarrow as pa
-
-from dueline import __version__
-from dueline.audit.tables import RECEIPTS_FILE, whole_frames
+from dueline.broker.inflight.log import whole_size_bytes
 from dueline.errors import InvalidRequest, NotFound, Unavailable
-from dueline.flight import control
 from dueline.store import Store
 from dueline.store.cut import PIECE_BYTES, Cut, CutFile, inline, pieces_of
 from dueline.store.files import TEMPORARY_SUFFIX, Files
 
-__all__ = ["LEASE_S", "Backups", "data_files"]
+__all__ = ["LEASE_S", "RECEIPTS_FILE", "Backup", "Backups"]
 
 LEASE_S: Final = 120.0
-_LIST_ROWS: Final = 4096
+RECEIPTS_FILE: Final = "receipts.log"
 _LEFT_OUT: Final = ("spark.log",)
 """What a restored broker does not need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """One that has begun: `now_ms` is when its cut was made, the ends are the logs'."""
+
+    hold: str
+    folder: Path
+    now_ms: int
+    file_count: int
+    delay_end: int
+    commit_end: int
+    accepted: int
+    pending: int
 
 
 @dataclass(slots=True)
@@ -44,18 +54,22 @@ class _Held:
 class Backups:
     """The backup of one broker; any thread may call."""
 
-    def __init__(self, store: Store, *, files: Files, save: Callable[[], None], shard: str) -> None:
+    def __init__(self, store: Store, *, files: Files, save: Callable[[], None]) -> None:
         """Args:
         save: writes what is kept in memory and belongs into a backup.
         """
         self._store = store
         self._files = files
         self._save = save
-        self._shard = shard
         self._lock = threading.Lock()
         self._held: _Held | None = None
 
-    def begin(self, request: control.BeginBackup) -> control.BackupBegun:
+    def begin(self) -> Backup:
+        """Make a consistent cut, and delete nothing of it until the backup ends.
+
+        Raises:
+            Unavailable: another one is under way.
+        """
         with self._lock:
             if self._held is not None and monotonic() < self._held.until_s:
                 raise Unavailable(
@@ -72,11 +86,9 @@ class Backups:
             token = secrets.token_hex(16)
             self._held = _Held(token, files, monotonic() + LEASE_S)
             self._store.hold(LEASE_S)
-        return control.BackupBegun(
+        return Backup(
             hold=token,
-            version=__version__,
-            shard=self._shard,
-            folder=str(self._store.path.parent.absolute()),
+            folder=self._store.path.parent.absolute(),
             now_ms=cut.now_ms,
             file_count=len(files),
             delay_end=cut.delay_end,
@@ -87,20 +99,22 @@ class Backups:
 
     def _take(self) -> tuple[list[CutFile], Cut]:
         self._save()
-        small = list(data_files(self._store.path.parent, self._files))
+        small = list(_data_files(self._store.path.parent, self._files))
         return small, self._store.cut()
 
-    def renew(self, request: control.RenewBackup) -> control.BackupRenewed:
-        self._renewed(request.hold)
-        return control.BackupRenewed(lease_ms=int(1000 * LEASE_S))
+    def renew(self, hold: str) -> float:
+        """The backup is still under way; returns for how many seconds nothing is deleted."""
+        self._renewed(hold)
+        return LEASE_S
 
-    def end(self, request: control.EndBackup) -> control.BackupEnded:
+    def end(self, hold: str) -> bool:
+        """The backup is done, or given up; returns whether it was under way."""
         with self._lock:
-            is_known = self._held is not None and self._held.token == request.hold
+            is_known = self._held is not None and self._held.token == hold
             if is_known:
                 self._held = None
                 self._store.release()
-        return control.BackupEnded(is_known=is_known)
+        return is_known
 
     def _renewed(self, token: str) -> _Held:
         """The backup under way, whose lease begins anew.
@@ -120,42 +134,23 @@ class Backups:
             self._store.hold(LEASE_S)
             return held
 
-    # Streams
+    # Files
 
-    def list_files(self, token: str) -> Iterator[pa.RecordBatch]:
-        """All files of the cut, by their number."""
-        files = self._renewed(token).files
-        for start in range(0, len(files), _LIST_ROWS):
-            part = files[start : start + _LIST_ROWS]
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([one.path for one in part], pa.string()),
-                    pa.array([one.size_bytes for one in part], pa.int64()),
-                    pa.array([one.data_bytes for one in part], pa.int64()),
-                    pa.array([one.identity for one in part], pa.string()),
-                    pa.array([one.is_sealed for one in part], pa.bool_()),
-                ],
-                schema=control.BACKUP_FILES_SCHEMA,
-            )
+    def files(self, hold: str) -> Sequence[CutFile]:
+        """All files of the cut; a file's number is its place."""
+        return self._renewed(hold).files
 
-    def read_files(self, token: str, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The bytes of files, in the given order, without those that are zero."""
-        files = self._renewed(token).files
+    def pieces(self, hold: str, numbers: Sequence[int]) -> Iterator[tuple[int, int, bytes]]:
+        """(file, position, bytes) of files in the given order, without those that are zero."""
+        files = self._renewed(hold).files
         for number in numbers:
             if not 0 <= number < len(files):
                 raise InvalidRequest(
                     f"file: expected a number below {len(files)}, found {number}", field="files"
                 )
             for position, data in self._pieces(files[number]):
-                self._renewed(token)
-                yield pa.RecordBatch.from_arrays(
-                    [
-                        pa.array([number], pa.int32()),
-                        pa.array([position], pa.int64()),
-                        pa.array([data], pa.binary()),
-                    ],
-                    schema=control.BACKUP_PIECES_SCHEMA,
-                )
+                self._renewed(hold)
+                yield number, position, data
 
     def _pieces(self, file: CutFile) -> Iterator[tuple[int, bytes]]:
         if file.content is not None:
@@ -166,7 +161,7 @@ class Backups:
         yield from pieces_of(path, file.data_bytes, self._files)
 
 
-def data_files(folder: Path, files: Files) -> Iterator[CutFile]:
+def _data_files(folder: Path, files: Files) -> Iterator[CutFile]:
     """What a broker keeps beside its store."""
     for path in files.walk(folder):
         name = path.relative_to(folder).as_posix()
@@ -179,5 +174,5 @@ def _whole(file: CutFile) -> CutFile:
     """Receipts may be in the middle of a write: without what is not whole."""
     if file.path != RECEIPTS_FILE or file.content is None:
         return file
-    content = file.content[: whole_frames(file.content)]
+    content = file.content[: whole_size_bytes(file.content)]
     return replace(file, content=content, size_bytes=len(content), data_bytes=len(content))

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
+from dueline.broker.pipeline.reconcile import reconcile
 from dueline.errors import InvalidRequest
-from dueline.server.reconcile import reconcile
 
 Row = tuple[int, int]
 

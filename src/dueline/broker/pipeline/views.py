@@ -7,7 +7,8 @@ was delivered, in both or, if it was cancelled, in neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,23 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline.errors import InvalidRequest
-from dueline.flight.protocol import (
-    FindPending,
-    ListQueues,
-    PendingPlan,
-    PlanPending,
-    QueueList,
-    QueueRange,
-    ReadMessages,
-    ReadPending,
-    TimeRange,
-)
 from dueline.store import Corner, Store, Window
 from dueline.store.corner import SEQ_MAX
 from dueline.store.schema import WINDOW_SCHEMA
 from dueline.store.states import PENDING
 
-__all__ = ["Tables", "parts"]
+__all__ = ["QueueRange", "TimeRange", "Views"]
 
 CHUNK_ROWS: Final = 16_384
 CHUNK_BYTES: Final = 16 << 20
@@ -40,22 +30,45 @@ SLICE_COUNT_MAX: Final = 10_000
 _BUCKET_MS: Final = 60_000
 
 
-class Tables:
-    """The tables of one store; any thread may read."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeRange:
+    """Due times [start_ms, end_ms)."""
+
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRange:
+    """Offsets [start, end) of one queue."""
+
+    queue_id: int
+    start: int
+    end: int
+
+
+class Views:
+    """The rows of one store; any thread may read."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def window(self, window: Window) -> Iterator[pa.RecordBatch]:
+        """WINDOW rows of units that a plan has."""
+        return map(self._store.read_window, _parts(window))
+
     # What waits
 
-    def plan_pending(self, request: PlanPending) -> PendingPlan:
+    def plan_pending(
+        self, start_ms: int, end_ms: int, *, slice_count_max: int, slice_row_count_min: int
+    ) -> list[TimeRange]:
         """Ranges of due time with about equal numbers of messages."""
-        if request.slice_row_count_min < 1 or request.slice_count_max < 1:
+        if slice_row_count_min < 1 or slice_count_max < 1:
             raise InvalidRequest(
                 "slices: expected 1 or more, and 1 or more rows in each, found "
-                f"{request.slice_count_max} and {request.slice_row_count_min}"
+                f"{slice_count_max} and {slice_row_count_min}"
             )
-        start_ms, end_ms = _checked(request.start_ms, request.end_ms)
+        _check(start_ms, end_ms)
         counts = {
             bucket_ms: count
             for bucket_ms, count in self._store.pending_by_bucket(_BUCKET_MS).items()
@@ -63,9 +76,9 @@ class Tables:
         }
         total = sum(counts.values())
         if not total:
-            return PendingPlan(ranges=())
-        slice_count_max = min(request.slice_count_max, SLICE_COUNT_MAX)
-        part_count = max(1, min(slice_count_max, total // request.slice_row_count_min))
+            return []
+        count_max = min(slice_count_max, SLICE_COUNT_MAX)
+        part_count = max(1, min(count_max, total // slice_row_count_min))
         cuts = [start_ms]
         seen = 0
         for bucket_ms, count in counts.items():
@@ -73,15 +86,15 @@ class Tables:
                 cuts.append(bucket_ms)
             seen += count
         ends = [*cuts[1:], end_ms]
-        return PendingPlan(
-            ranges=tuple(
-                TimeRange(start_ms=start, end_ms=end) for start, end in zip(cuts, ends, strict=True)
-            )
-        )
+        return [
+            TimeRange(start_ms=start, end_ms=end) for start, end in zip(cuts, ends, strict=True)
+        ]
 
-    def pending(self, request: ReadPending) -> Iterator[pa.RecordBatch]:
+    def pending(
+        self, start_ms: int, end_ms: int, *, topics: Collection[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """WINDOW rows in due order; of all that waits only a part is in memory at a time."""
-        start_ms, end_ms = _checked(request.start_ms, request.end_ms)
+        _check(start_ms, end_ms)
         end = Corner(due_ms=end_ms - 1, seq=SEQ_MAX, end=SEQ_MAX)
         after = (start_ms - 1, SEQ_MAX)
         while True:
@@ -89,15 +102,15 @@ class Tables:
             if not len(window):
                 return
             after = (int(window.units.due_ms[-1]), int(window.units.seq[-1]))
-            if request.topics is not None:
-                window = _of_topics(window, request.topics)
-            yield from map(self._store.read_window, parts(window))
+            if topics is not None:
+                window = _of_topics(window, topics)
+            yield from self.window(window)
 
-    def found(self, request: FindPending) -> Iterator[pa.RecordBatch]:
+    def found(self, key: str) -> Iterator[pa.RecordBatch]:
         """WINDOW rows of what waits under a key."""
         found = {
             message.seq: message
-            for message in self._store.find_delayed(request.key)
+            for message in self._store.find_delayed(key)
             if message.state == PENDING
         }
         rows = [found[seq] for seq in sorted(found)]
@@ -114,40 +127,43 @@ class Tables:
 
     # What consumers can read
 
-    def list_queues(self, request: ListQueues) -> QueueList:
+    def list_queues(
+        self, topic: str, *, start_ms: int | None = None, end_ms: int | None = None
+    ) -> list[QueueRange]:
         """A topic's queues with the offsets that became visible in a time range."""
         queues = []
-        topic = request.topic
         for queue_id in self._store.queue_ids(topic):
             start, end = self._store.offset_range(topic, queue_id)
-            if request.start_ms is not None:
-                start = max(start, self._store.search_offset(topic, queue_id, request.start_ms))
-            if request.end_ms is not None:
-                end = min(end, self._store.search_offset(topic, queue_id, request.end_ms))
+            if start_ms is not None:
+                start = max(start, self._store.search_offset(topic, queue_id, start_ms))
+            if end_ms is not None:
+                end = min(end, self._store.search_offset(topic, queue_id, end_ms))
             if start < end:
                 queues.append(QueueRange(queue_id=queue_id, start=start, end=end))
-        return QueueList(queues=tuple(sorted(queues, key=lambda queue: queue.queue_id)))
+        return sorted(queues, key=lambda queue: queue.queue_id)
 
-    def messages(self, request: ReadMessages) -> Iterator[pa.RecordBatch]:
+    def messages(
+        self, topic: str, queue_id: int, *, start: int, end: int
+    ) -> Iterator[pa.RecordBatch]:
         """STORED rows of a queue; offsets whose record is damaged or gone are left out."""
-        offset = request.start
-        while offset < request.end:
+        offset = start
+        while offset < end:
             batch, following = self._store.read_rows(
-                request.topic,
-                request.queue_id,
+                topic,
+                queue_id,
                 offset,
-                count_max=min(CHUNK_ROWS, request.end - offset),
+                count_max=min(CHUNK_ROWS, end - offset),
                 size_bytes_max=CHUNK_BYTES,
             )
             if following == offset:
                 return
             offset = following
-            if following > request.end:  # what it began with is gone: rows may be beyond the end
-                batch = batch.filter(pc.less(batch.column("queue_offset"), request.end))
+            if following > end:  # what it began with is gone: rows may be beyond the end
+                batch = batch.filter(pc.less(batch.column("queue_offset"), end))
             yield batch
 
 
-def parts(window: Window) -> Iterator[Window]:
+def _parts(window: Window) -> Iterator[Window]:
     """A window in parts of bounded rows and bytes; a single row may be larger."""
     ends = np.cumsum(window.units.size, dtype=np.int64)
     start = 0
@@ -159,7 +175,7 @@ def parts(window: Window) -> Iterator[Window]:
         start = end
 
 
-def _of_topics(window: Window, topics: tuple[str, ...]) -> Window:
+def _of_topics(window: Window, topics: Collection[str]) -> Window:
     wanted = [number for number, name in enumerate(window.topic_names) if name in set(topics)]
     return _rows_of(window, np.flatnonzero(np.isin(window.units.topic, wanted)))
 
@@ -168,7 +184,6 @@ def _rows_of(window: Window, rows: slice | np.ndarray) -> Window:
     return Window(end=window.end, units=window.units.take(rows), topic_names=window.topic_names)
 
 
-def _checked(start_ms: int, end_ms: int) -> tuple[int, int]:
+def _check(start_ms: int, end_ms: int) -> None:
     if not -1 << 62 <= start_ms <= end_ms <= 1 << 62:
         raise InvalidRequest(f"time range: expected start before end, found {start_ms} to {end_ms}")
-    return start_ms, end_ms

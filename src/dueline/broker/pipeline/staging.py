@@ -23,9 +23,10 @@ import pyarrow as pa
 
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
-from dueline.store.schema import sound
+from dueline.store.schema import DELIVERY_SCHEMA, SCHEDULE_SCHEMA, sound
+from dueline.store.staged import check_deliveries
 
-__all__ = ["Staging"]
+__all__ = ["Staging", "known_schema"]
 
 SIZE_BYTES_MAX_DEFAULT: Final = 1 << 30
 AGE_MS_MAX_DEFAULT: Final = 10 * 60_000
@@ -62,6 +63,21 @@ class Staging:
         self._stages: dict[str, _Stage] = {}
         self._lock = threading.Lock()
         self.size_bytes = 0
+
+    def keep(self, token: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Keep a stream of rows under a token, checked as they come; returns how many.
+
+        Raises:
+            InvalidRequest: the token is in use or no token of ours, or rows are not sound.
+            LimitExceeded: all stages together would be too large.
+            NotFound: the stage was discarded in the meantime.
+        """
+        with self.writing(token, schema):
+            for batch in batches:
+                self.add(token, batch)
+                if schema is DELIVERY_SCHEMA:
+                    check_deliveries(batch)
+        return self.row_count(token)
 
     @contextmanager
     def writing(self, token: str, schema: pa.Schema) -> Iterator[None]:
@@ -195,3 +211,17 @@ def _held_bytes(batch: pa.RecordBatch) -> int:
                 if buffer is None:
                     held[whole.address] = max(whole.size, held.get(whole.address, 0))
     return sum(held.values())
+
+
+def known_schema(found: pa.Schema) -> pa.Schema:
+    """Our own copy of the schema that a stream has; a peer's may carry any metadata.
+
+    Raises:
+        InvalidRequest: neither deliveries nor a schedule.
+    """
+    for known in (DELIVERY_SCHEMA, SCHEDULE_SCHEMA):
+        if found.equals(known):
+            return known
+    raise InvalidRequest(
+        f"staged rows: expected the columns of a delivery or a schedule, found {found.names!r:.500}"
+    )

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from tests.unit.store.making import START_MS, Wall, delayed, open_store
 
+from dueline.broker.pipeline import views
+from dueline.broker.pipeline.views import Views
 from dueline.errors import InvalidRequest
-from dueline.flight.protocol import PlanPending, ReadPending
-from dueline.server import tables
-from dueline.server.tables import Tables
 from dueline.store import Store
 
 
@@ -22,9 +21,14 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def origins(store: Store, **given: object) -> list[int]:
-    request = {"start_ms": 0, "end_ms": START_MS + 10_000, **given}
-    batches = Tables(store).pending(ReadPending.from_json(request))
+def origins(
+    store: Store,
+    *,
+    start_ms: int = 0,
+    end_ms: int = START_MS + 10_000,
+    topics: tuple[str, ...] | None = None,
+) -> list[int]:
+    batches = Views(store).pending(start_ms, end_ms, topics=topics)
     return [origin for batch in batches for origin in batch["origin"].to_pylist()]
 
 
@@ -32,19 +36,15 @@ def origins(store: Store, **given: object) -> list[int]:
 def test_what_waits_is_read_whole_in_parts_of_any_size(
     store: Store, monkeypatch: pytest.MonkeyPatch, scan_rows: int
 ) -> None:
-    monkeypatch.setattr(tables, "SCAN_ROWS", scan_rows)
+    monkeypatch.setattr(views, "SCAN_ROWS", scan_rows)
 
     assert origins(store) == list(range(10))
-    assert origins(store, topics=["orders"]) == [1, 3, 5, 7, 9]
+    assert origins(store, topics=("orders",)) == [1, 3, 5, 7, 9]
     assert origins(store, start_ms=START_MS + 1_001) == [5, 6, 7, 8, 9]
     assert origins(store, end_ms=START_MS + 1_001) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(("slices", "rows"), [(0, 1), (1, 0), (-1, 1)])
 def test_slices_of_nothing_are_refused(store: Store, slices: int, rows: int) -> None:
-    request = PlanPending(
-        start_ms=0, end_ms=1 << 60, slice_count_max=slices, slice_row_count_min=rows
-    )
-
     with pytest.raises(InvalidRequest, match="slices"):
-        Tables(store).plan_pending(request)
+        Views(store).plan_pending(0, 1 << 60, slice_count_max=slices, slice_row_count_min=rows)

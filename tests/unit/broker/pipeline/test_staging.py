@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from dueline.broker.pipeline.staging import BATCH_OVERHEAD_BYTES, STAGE_OVERHEAD_BYTES, Staging
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
-from dueline.server.staging import BATCH_OVERHEAD_BYTES, STAGE_OVERHEAD_BYTES, Staging
 
 SCHEMA = pa.schema([("number", pa.int64())])
 OTHER = pa.schema([("name", pa.string())])

@@ -1,0 +1,117 @@
+"""What operators' commands ask: what waits, a message's state, a report; what pipelines tell."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Final
+
+from dueline import __version__
+from dueline.broker import Broker
+from dueline.broker.delayed import PendingMessage
+from dueline.broker.delayed_states import states_of
+from dueline.flight import control
+from dueline.message import decode_properties
+from dueline.server.flight.answering import Handler, handler
+
+__all__ = ["OperatorActions"]
+
+BUCKET_COUNT_MAX: Final = 100_000
+
+
+class OperatorActions:
+    """The requests of `dueline.flight.control`, by their names in `table`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.table: Final[dict[str, Handler]] = {
+            "count_pending": handler(control.CountPending, self._count_pending),
+            "look_up": handler(control.LookUp, self._look_up),
+            "complain": handler(control.Complain, self._complain),
+            "report": handler(control.Report, self._report),
+        }
+
+    # Delayed messages
+
+    def _count_pending(self, request: control.CountPending) -> control.PendingCounts:
+        summary = self._broker.delayed.pending(bucket_ms=request.bucket_ms, topic=request.topic)
+        buckets = sorted(summary.by_bucket_ms.items())
+        return control.PendingCounts(
+            count=summary.count,
+            next_due_ms=summary.next_due_ms,
+            topics=summary.by_topic,
+            buckets={str(start_ms): count for start_ms, count in buckets[:BUCKET_COUNT_MAX]},
+            is_cut=len(buckets) > BUCKET_COUNT_MAX,
+        )
+
+    def _look_up(self, request: control.LookUp) -> control.Found:
+        found = self._broker.delayed.find(request.key)
+        return control.Found(messages=tuple(map(_found, found, states_of(found))))
+
+    # Figures
+
+    def _complain(self, request: control.Complain) -> control.Complained:
+        self._broker.pipeline.status.failed(request.error)
+        return control.Complained()
+
+    def _report(self, request: control.Report) -> control.Reported:
+        figures = self._broker.engine.figures()
+        stats = self._broker.store.stats()
+        lateness = figures.lateness
+        return control.Reported(
+            version=__version__,
+            shard=self._broker.options.broker_name,
+            pid=os.getpid(),
+            folder=str(self._broker.store.path.absolute()),
+            now_ms=figures.now_ms,
+            clock_ahead_ms=self._broker.clock.ahead_ms(),
+            started_ms=figures.started_ms,
+            sent=figures.sent_count,
+            sent_delayed=figures.sent_delayed_count,
+            refused=figures.refused_count,
+            delivered=figures.delivered_count,
+            dropped=figures.dropped_count,
+            skipped=figures.skipped_count,
+            cancelled=figures.cancelled_count,
+            rescheduled=figures.rescheduled_count,
+            pending=figures.pending_count,
+            at_gate=figures.at_gate_count,
+            next_due_ms=figures.next_due_ms,
+            waiting_readers=figures.waiting_reader_count,
+            commit_log_bytes=stats["commit_log"]["end"] - stats["commit_log"]["start"],
+            delay_log_bytes=stats["delay_log"]["end"] - stats["delay_log"]["start"],
+            lateness=control.LatenessReport(
+                count=lateness.count,
+                p50_ms=lateness.p50_ms,
+                p99_ms=lateness.p99_ms,
+                max_ms=lateness.max_ms,
+                late_ms_max=figures.late_ms_max,
+            ),
+            driver=control.DriverReport(**asdict(self._broker.pipeline.status.report())),
+            overdue=figures.overdue.count,
+            oldest_overdue=_overdue(figures.overdue.oldest),
+        )
+
+
+def _overdue(message: PendingMessage | None) -> control.OverdueMessage | None:
+    if message is None:
+        return None
+    return control.OverdueMessage(
+        topic=message.topic,
+        queue_id=message.queue_id,
+        unique_id=message.unique_id,
+        keys=decode_properties(message.record.properties).get("KEYS", ""),
+        due_ms=message.due_ms,
+    )
+
+
+def _found(message: PendingMessage, state: str) -> control.FoundMessage:
+    return control.FoundMessage(
+        topic=message.topic,
+        queue_id=message.queue_id,
+        unique_id=message.unique_id,
+        keys=decode_properties(message.record.properties).get("KEYS", ""),
+        due_ms=message.due_ms,
+        state=state,
+        body_size_bytes=len(message.record.body),
+    )

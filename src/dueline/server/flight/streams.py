@@ -1,0 +1,69 @@
+"""Rows that go out: which stream a ticket names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from dueline.broker.backups import Backups
+from dueline.broker.pipeline import STORED_SCHEMA, WINDOW_SCHEMA, Pipeline, Window
+from dueline.errors import InvalidRequest
+from dueline.flight import protocol
+from dueline.server.flight import backup_actions
+
+__all__ = ["Stream", "Streams"]
+
+Stream = tuple[pa.Schema, Iterator[pa.RecordBatch]]
+
+
+class Streams:
+    """The streams of one broker."""
+
+    def __init__(self, pipeline: Pipeline, backups: Backups | None = None) -> None:
+        self._pipeline = pipeline
+        self._backups = backups
+
+    def find(self, ticket: protocol.Ticket) -> Stream:
+        """The schema and the rows of a ticket.
+
+        Raises:
+            InvalidRequest: a ticket that names none.
+        """
+        views = self._pipeline.views
+        if ticket.slice is not None:
+            return self._slice(ticket.slice)
+        if (wanted := ticket.pending) is not None:
+            rows = views.pending(wanted.start_ms, wanted.end_ms, topics=wanted.topics)
+            return WINDOW_SCHEMA, rows
+        if ticket.found is not None:
+            return WINDOW_SCHEMA, views.found(ticket.found.key)
+        if (queue := ticket.messages) is not None:
+            rows = views.messages(queue.topic, queue.queue_id, start=queue.start, end=queue.end)
+            return STORED_SCHEMA, rows
+        if ticket.backup is not None and self._backups is not None:
+            return backup_actions.stream(self._backups, ticket.backup)
+        raise InvalidRequest("ticket: expected the name of a stream, found none")
+
+    def _slice(self, wanted: protocol.ReadSlice) -> Stream:
+        window = self._pipeline.plans.read(
+            wanted.plan, wanted.index, run=wanted.run, batch=wanted.batch
+        )
+        if wanted.is_mapped:
+            return protocol.UNIT_SCHEMA, iter([_units(window)])
+        return WINDOW_SCHEMA, self._pipeline.views.window(window)
+
+
+def _units(window: Window) -> pa.RecordBatch:
+    units = window.units
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(units.seq),
+            pa.array(units.due_ms),
+            window.topics(),
+            pa.array(units.queue_id),
+            pa.array(units.position),
+            pa.array(units.size),
+        ],
+        schema=protocol.UNIT_SCHEMA,
+    )
