@@ -3,6 +3,7 @@
     TAKE      taken as it was sent
     REFUSE    refused with a reason; nothing is stored and no topic is made
     IGNORE    taken, but what the case is about has no effect
+    AT_ONCE   taken, and due at once
 
 A door that has its own answer stands beside the case, with the reason.
 """
@@ -14,6 +15,8 @@ from dataclasses import dataclass, field
 
 from tests.contract.doors import HOUR_MS, Attempt
 
+from dueline.wire.admin_bodies import TopicConfig
+
 MIB = 1 << 20
 YEAR_MS = 365 * 24 * HOUR_MS
 
@@ -22,18 +25,26 @@ class Decision(enum.Enum):
     TAKE = "take"
     REFUSE = "refuse"
     IGNORE = "ignore"
+    AT_ONCE = "at once"
 
 
-TAKE, REFUSE, IGNORE = Decision
+TAKE, REFUSE, IGNORE, AT_ONCE = Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """`{door}` in the topic's name stands for something that is new with every door."""
+    """`{door}` in the topic's name stands for something that is new with every door.
+
+    `deliver_in_ms` becomes a time of delivery when the attempt is made; with `config`, an operator
+    has made the topic so before.
+    """
 
     attempt: Attempt
     decision: Decision
     but: dict[str, Decision] = field(default_factory=dict)
+    deliver_in_ms: int | None = None
+    due_in_ms: int = HOUR_MS
+    config: TopicConfig | None = None
 
     def expected(self, door: str) -> Decision:
         return self.but.get(door, self.decision)
@@ -47,6 +58,35 @@ def _property(name: str, value: str, decision: Decision, but: dict[str, Decision
     attempt = Attempt(topic=f"property-{name.replace('1ST', 'first')}-{{door}}",
                       properties={name: value})  # fmt: skip
     return Case(attempt=attempt, decision=decision, but=but)
+
+
+def _time(topic: str, deliver_in_ms: int, decision: Decision, **but: Decision) -> Case:
+    return Case(
+        attempt=Attempt(topic=topic, delay_ms=None),
+        deliver_in_ms=deliver_in_ms,
+        due_in_ms=deliver_in_ms,
+        decision=decision,
+        but=but,
+    )
+
+
+def _delay(topic: str, delay_ms: int, decision: Decision, **but: Decision) -> Case:
+    attempt = Attempt(topic=topic, delay_ms=delay_ms)
+    return Case(attempt=attempt, due_in_ms=delay_ms, decision=decision, but=but)
+
+
+def _level(topic: str, level: int, due_in_ms: int, decision: Decision, **but: Decision) -> Case:
+    return Case(
+        attempt=Attempt(topic=topic, delay_ms=None, delay_level=level),
+        due_in_ms=due_in_ms,
+        decision=decision,
+        but=but,
+    )
+
+
+def _made(topic: str, decision: Decision, *, queue_count: int = 4, perm: int = 6) -> Case:
+    config = TopicConfig(topic_name="", read_queue_nums=4, write_queue_nums=queue_count, perm=perm)
+    return Case(attempt=Attempt(topic=topic), decision=decision, config=config)
 
 
 _SYSTEM = [
@@ -72,6 +112,7 @@ _NOT_NAMES = {
 }
 # 4.x clients send messages again with all they had when they were received; the rows of a bulk job
 # leave out what columns say.
+_TOLD = {"DataFrame": REFUSE, "python client": REFUSE}
 _AGAIN = {"4.x": IGNORE, "flight rows": IGNORE}
 
 CASES: dict[str, Case] = {
@@ -88,12 +129,26 @@ CASES: dict[str, Case] = {
     "the largest body": Case(
         attempt=Attempt(topic="largest-{door}", body=bytes(MIB // 2)), decision=TAKE
     ),
-    "a delay of eleven years": Case(
-        attempt=Attempt(topic="far-{door}", delay_ms=11 * YEAR_MS), decision=REFUSE
-    ),
-    "a delay of nine years": Case(
-        attempt=Attempt(topic="near-{door}", delay_ms=9 * YEAR_MS), decision=TAKE
-    ),
+    "a delay of eleven years": _delay("far-{door}", 11 * YEAR_MS, REFUSE),
+    "a delay of nine years": _delay("near-{door}", 9 * YEAR_MS, TAKE),
+    "a delay of a minute": _delay("minute-{door}", 60_000, TAKE),
+    "no delay at all": _delay("none-{door}", 0, AT_ONCE),
+    # People who write a negative delay are told; RocketMQ's clients mean "now" by it.
+    "a negative delay": _delay("negative-{door}", -5_000, AT_ONCE, **_TOLD),
+    "a time in an hour": _time("time-{door}", HOUR_MS, TAKE),
+    "a time in eleven years": _time("time-far-{door}", 11 * YEAR_MS, REFUSE),
+    "a time a moment ago": _time("time-past-{door}", -1_000, AT_ONCE),
+    # The same with times that are long gone.
+    "a time an hour ago": _time("time-gone-{door}", -HOUR_MS, AT_ONCE, **_TOLD),
+    "the first level": _level("level-1-{door}", 1, 1_000, TAKE),
+    "level 5": _level("level-5-{door}", 5, 60_000, TAKE),
+    "the last level": _level("level-18-{door}", 18, 2 * HOUR_MS, TAKE),
+    "a level beyond the last": _level("level-99-{door}", 99, 2 * HOUR_MS, TAKE),
+    "level 0": _level("level-0-{door}", 0, 0, AT_ONCE),
+    "a negative level": _level("level-less-{door}", -1, 0, AT_ONCE, **_TOLD),
+    "a topic that an operator made": _made("made-{door}", TAKE),
+    "a topic that may only be read": _made("read-only-{door}", REFUSE, perm=4),
+    "a topic that is closed": _made("closed-{door}", REFUSE, perm=0),
     "the topic's last queue": Case(
         attempt=Attempt(topic="queue-last-{door}", queue_id=3), decision=TAKE
     ),
