@@ -210,9 +210,11 @@ class Pops:
 
     def _receipt(self, header: AckRequest | ChangeInvisibleTimeRequest) -> str:
         words = header.extra_info.split(" ")
-        if len(words) != 8 or not words[3].isdecimal():
+        place = [str(header.queue_id), str(header.offset)]
+        if len(words) != 8 or not words[3].isdecimal() or words[6:] != place:
             raise InvalidRequest(
-                f"receipt: expected eight words of ours, found {header.extra_info!r:.200}"
+                f"receipt: expected eight words that end in {' '.join(place)}, "
+                f"found {header.extra_info!r:.200}"
             )
         return self._inflight.receipt(
             header.consumer_group,
