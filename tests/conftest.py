@@ -1,7 +1,9 @@
 """What all tests share: how hard the random tests try, and where a test stops being allowed.
 
-`DUELINE_SOAK=1` (`make soak`) runs the tests marked `soak` and gives every property test fifty
-times the examples. A failing example prints the line that repeats it.
+`DUELINE_SOAK=1` (`make soak`) runs the tests marked `soak`, tries every case where a test otherwise
+takes a sample, and gives every property test ten times the examples. `DUELINE_EXAMPLES` says how
+many, with or without it; `--hypothesis-seed` says which. A failing example prints the line that
+repeats it. What a test records as "campaign" is printed at the end: how much it has tried.
 
 `make test` runs several test processes side by side. What they share is decided here: tests of one
 file run in one process, and so do all tests of a fixture that takes long to start; the longest
@@ -17,13 +19,18 @@ import pytest
 
 IS_SOAK = os.environ.get("DUELINE_SOAK") == "1"
 
+EXAMPLES = int(os.environ.get("DUELINE_EXAMPLES", "1000" if IS_SOAK else "100"))
+"""Of a property test that does not name a number of its own."""
+
 # No deadline per example: the machine may be busy, and a test that fails then says nothing.
-hypothesis.settings.register_profile("normal", deadline=None, print_blob=True)
+hypothesis.settings.register_profile(
+    "normal", deadline=None, print_blob=True, max_examples=EXAMPLES
+)
 hypothesis.settings.register_profile(
     "soak",
     deadline=None,
     print_blob=True,
-    max_examples=5000,
+    max_examples=EXAMPLES,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("soak" if IS_SOAK else "normal")
@@ -60,3 +67,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("soak") is not None:  # not a folder of that name
             item.add_marker(skip)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much each campaign has tried."""
+    lines = [
+        f"{report.nodeid}: {text}"
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for name, text in report.user_properties
+        if name == "campaign"
+    ]
+    if lines:
+        terminalreporter.section("campaigns")
+        terminalreporter.write_line("\n".join(lines))

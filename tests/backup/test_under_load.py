@@ -22,6 +22,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -168,7 +169,9 @@ def run_dueline(*words: str) -> tuple[int, str]:
     return ran.returncode, ran.stdout + ran.stderr
 
 
-def test_each_backup_under_load_accounts_for_every_acknowledged_message(tmp_path: Path) -> None:
+def test_each_backup_under_load_accounts_for_every_acknowledged_message(
+    tmp_path: Path, record_property: Callable[[str, str], None]
+) -> None:
     history, stopping = History(), threading.Event()
     process = Process(tmp_path / "data")
     threads = [
@@ -196,6 +199,11 @@ def test_each_backup_under_load_accounts_for_every_acknowledged_message(tmp_path
             thread.join()
         housekeeping = process.kill()
 
+    record_property(
+        "campaign",
+        f"seed {SEED}: {len(backups)} backups, {len(history.due_ms)} acknowledged, "
+        f"{len(history.cancelled)} cancelled",
+    )
     assert "compacted_segments=1" in housekeeping, "the load makes sparse segments"
     for number, (folder, known) in enumerate(backups):
         target = tmp_path / f"restored-{number}"

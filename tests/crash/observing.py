@@ -109,8 +109,6 @@ def observe(store: Store, uids: list[str], *, has_holes: bool = False) -> Observ
                 if match.is_at_gate:
                     assert uid not in found.at_gate, f"{uid}: twice at the gate"
                     found.at_gate[uid] = match.due_ms
-    # Where a log may have holes, a delivery may have outlived the message that it came from.
-    assert store.gate_row_count >= len(found.at_gate)
-    assert has_holes or store.gate_row_count == len(found.at_gate)
+    assert store.gate_row_count == len(found.at_gate)
     assert store.pending_count() == sum(len(units) for units in found.pending.values())
     return found

@@ -10,7 +10,6 @@ depends on DUELINE_CRASH_SEED (default 1) alone; a failure names the pages.
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import random
 import shutil
@@ -28,8 +27,8 @@ from dueline.broker.inflight import log as receipt_log
 from dueline.store import Files
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
-_log = logging.getLogger(__name__)
 LARGE_STEP = 16  # before it, more than a page goes to each log with one call
+Record = Callable[[str, str], None]
 CASES_PER_STRETCH = 64 if IS_SOAK else 3
 
 
@@ -58,11 +57,13 @@ class Campaign:
             shutil.rmtree(target)
 
     def __str__(self) -> str:
-        return f"{self.stretch_count} stretches, {self.case_count} cases"
+        return f"seed {SEED}: {self.stretch_count} stretches, {self.case_count} cases"
 
 
 @pytest.mark.slow
-def test_store_keeps_its_promises_whatever_pages_are_lost(fast_path: Path) -> None:
+def test_store_keeps_its_promises_whatever_pages_are_lost(
+    fast_path: Path, record_property: Record
+) -> None:
     def check(path: Path) -> None:
         survivor = Driver(path, Files())
         survivor.clock.wall_ms = driver.clock.wall_ms
@@ -87,13 +88,13 @@ def test_store_keeps_its_promises_whatever_pages_are_lost(fast_path: Path) -> No
         step.action(driver)
 
     driver.close()
-    _log.info("%s", campaign)
+    record_property("campaign", str(campaign))
     assert campaign.stretch_count > 60
 
 
 @pytest.mark.slow
 def test_transactions_and_receipts_keep_their_promises_whatever_pages_are_lost(
-    fast_path: Path, monkeypatch: pytest.MonkeyPatch
+    fast_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Record
 ) -> None:
     """Decided and the message is there, or undecided; acknowledged for good, or received again."""
     monkeypatch.setattr(receipt_log, "_ALLOCATE_BYTES", 8_192)
@@ -113,5 +114,5 @@ def test_transactions_and_receipts_keep_their_promises_whatever_pages_are_lost(
     ledgers.run(ledger)
 
     ledger.close()
-    _log.info("%s", campaign)
+    record_property("campaign", str(campaign))
     assert campaign.stretch_count > 30

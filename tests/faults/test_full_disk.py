@@ -9,7 +9,6 @@ full, reads and cancels were served and sends refused; with room again they were
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import signal
@@ -120,7 +119,9 @@ class Round:
         self.wait("accepted sends", lambda: len(self.history.due_ms) > accepted + 50)
 
 
-def test_a_full_disk_refuses_and_comes_back_by_itself(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_and_comes_back_by_itself(
+    tmp_path: Path, record_property: Callable[[str, str], None]
+) -> None:
     with mounted(tmp_path / "disk", DISK_SIZE_BYTES) as disk:
         run = Round(disk, f"{SEED}")
         try:
@@ -138,9 +139,10 @@ def test_a_full_disk_refuses_and_comes_back_by_itself(tmp_path: Path) -> None:
             run.clients.stop()
             run.broker.end()
     history = run.history
-    logging.getLogger(__name__).info(
-        "seed %d: %d acknowledged, %d refused, %d not known, %d cancelled, %d seen",
-        *(SEED, len(history.due_ms), len(history.refused), len(history.unknown)),
-        *(len(history.cancelled), len(history.seen)),
+    record_property(
+        "campaign",
+        f"seed {SEED}: {len(history.due_ms)} acknowledged, {len(history.refused)} refused, "
+        f"{len(history.unknown)} not known, {len(history.cancelled)} cancelled, "
+        f"{len(history.seen)} seen",
     )
     history.check()

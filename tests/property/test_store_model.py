@@ -11,9 +11,9 @@ states, roll queue files over and delete old segments.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -24,6 +24,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.conftest import EXAMPLES, IS_SOAK
 from tests.property.store_driver import (
     CHOICE,
     DELAYS,
@@ -63,7 +64,7 @@ LOSSES = st.sampled_from(
         ("timeline.states",),
     ]
 )
-IS_SOAK = os.environ.get("DUELINE_SOAK") == "1"
+STEP_COUNT = 150 if IS_SOAK else 100
 
 
 class StoreMachine(StoreDriver):
@@ -364,12 +365,13 @@ def _tiny_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-def test_store_agrees_with_its_model() -> None:
+def test_store_agrees_with_its_model(record_property: Callable[[str, str], None]) -> None:
+    record_property("campaign", f"{EXAMPLES} runs of up to {STEP_COUNT} steps")
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=5_000 if IS_SOAK else 120,
-            stateful_step_count=150 if IS_SOAK else 100,
+            max_examples=EXAMPLES,
+            stateful_step_count=STEP_COUNT,
             deadline=None,
             print_blob=True,
             suppress_health_check=list(HealthCheck),
