@@ -7,6 +7,7 @@
     ├── Unavailable             cannot be served now, may be later (no disk space, no file
     │                           descriptors, shutting down); nothing was changed
     ├── OutcomeUnknown          the request may have been carried out or not
+    │   └── Unanswered              … since no answer came: an Unavailable too
     ├── ProtocolError           bytes on a wire that do not follow the protocol
     │   ├── LocalProtocolError      we were asked to send something invalid
     │   └── RemoteProtocolError     the peer sent something invalid
@@ -19,7 +20,7 @@
 A refusal by a broker is definite: with `Unavailable`, `LimitExceeded` or a plain `StoreClosed`
 nothing of the request is in the store. `OutcomeUnknown` is raised where bytes of it may have
 reached the disk, and is never answered as a refusal. On a client's side `Unavailable` says also
-that nobody answered.
+that nobody was there to be asked, and `Unanswered` that somebody may have been.
 
 Errors carry what they speak of as attributes, so that a protocol edge can turn them into its codes
 and a test can check more than text. Messages say what was expected, what was found and, where it
@@ -44,6 +45,7 @@ __all__ = [
     "StoreError",
     "StoreFailed",
     "StoreLocked",
+    "Unanswered",
     "Unavailable",
 ]
 
@@ -84,6 +86,10 @@ class Unavailable(BrokerError):
 
 class OutcomeUnknown(BrokerError):
     """The request may have been carried out or not; asking again may do it twice."""
+
+
+class Unanswered(OutcomeUnknown, Unavailable):
+    """A broker was asked and did not answer, or not in time."""
 
 
 class ProtocolError(BrokerError):

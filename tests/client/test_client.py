@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import inspect
 import threading
 from datetime import UTC, datetime, timedelta
@@ -30,7 +31,8 @@ from dueline.client import (
 )
 from dueline.client.values import Received
 from dueline.clock import system_time_ms
-from dueline.errors import InvalidRequest, NotFound, Unavailable
+from dueline.errors import InvalidRequest, NotFound, OutcomeUnknown, Unavailable
+from dueline.testing import FaultyFiles
 
 
 def test_public_names() -> None:
@@ -243,6 +245,24 @@ def test_nobody_there_is_unavailable() -> None:
         pytest.raises(Unavailable, match=str(port)),
     ):
         producer.send("orders", b"x")
+
+
+def test_refused_at_the_second_attempt_is_not_known_after_the_first(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    with (
+        RunningBroker(tmp_path, files=files) as broker,
+        Producer(broker.name_server, attempts_max=2) as producer,
+    ):
+        producer.send("orders", b"first")
+        files.fail("sync", errno.EIO, path_part="commitlog")
+
+        with pytest.raises(OutcomeUnknown, match="it may be there"):
+            producer.send("orders", b"second")
+        with pytest.raises(Unavailable):  # the store has closed, and a new message is not there
+            producer.send("orders", b"third")
+
+        wait_until(lambda: broker.failures, what="the broker to notice")
+        broker.failures.clear()
 
 
 def test_handlers_get_every_message_and_refused_ones_again(broker: RunningBroker) -> None:

@@ -13,6 +13,7 @@ from tests.grpc.calls import Caller
 from tests.interop.waiting import wait_until
 
 import grpc
+from dueline.broker.inflight import log as receipt_log
 from dueline.server.grpc.stubs import message_class
 
 OK, NOTHING, BAD_HANDLE = 20000, 40401, 40013
@@ -295,6 +296,27 @@ def test_forwarded_message_goes_to_the_dead_letters(caller: Caller, topic: str) 
     assert answer.status.code == OK
     assert len(caller.receive(f"%DLQ%{topic}-g")[1]) == 1
     assert caller.ack(topic, message, group=f"{topic}-g") == OK
+
+
+def test_forwarding_that_is_not_acknowledged_is_no_refusal(
+    caller: Caller, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dead letter is written by then: the client must not think that it is not."""
+    caller.send(topic, {"body": b"poison"})
+    _, (message,) = caller.receive(topic, group=f"{topic}-g")
+    with monkeypatch.context() as full:
+        full.setattr(receipt_log, "GATHERED_COUNT_MAX", -1)
+
+        answer = caller.call(
+            "ForwardMessageToDeadLetterQueue",
+            group={"name": f"{topic}-g"},
+            topic={"name": topic},
+            receipt_handle=message.system_properties.receipt_handle,
+        )
+
+    assert answer.status.code == 50001, answer.status.message
+    assert "the dead letter is written" in answer.status.message
+    assert len(caller.receive(f"%DLQ%{topic}-g")[1]) == 1
 
 
 def test_encrypted_and_plain_clients_share_the_port(broker: TestBroker, topic: str) -> None:

@@ -41,7 +41,7 @@ SMALL: Final = StoreOptions(
 class RunningBroker:
     """A running broker with its ports."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a test may choose, by keyword
         self,
         folder: Path,
         *,
@@ -49,6 +49,7 @@ class RunningBroker:
         rules: BrokerOptions | None = None,
         limits: Limits | None = None,
         queue_count_max: int = 20_000,
+        files: Files | None = None,
     ) -> None:
         self.failures: list[BaseException] = []
         self.clock = Clock()
@@ -56,7 +57,7 @@ class RunningBroker:
         self._names = Listener.bind("name server", "127.0.0.1", 0)
         self._listener = Listener.bind("broker", "127.0.0.1", 0)
         options = replace(options, port=self._listener.port)
-        self.store = Store.open(folder / "store", options, clock=self.clock, files=Files())
+        self.store = Store.open(folder / "store", options, clock=self.clock, files=files or Files())
         self.offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
         self._writer = Writer(
             self.store.put_all,

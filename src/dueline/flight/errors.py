@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from dueline import errors
-from dueline.errors import BrokerError, RemoteProtocolError, Unavailable
+from dueline.errors import BrokerError, RemoteProtocolError, Unanswered, Unavailable
 
 __all__ = ["from_flight", "to_flight"]
 
@@ -30,6 +30,10 @@ _NO_ANSWER: Final = (
     flight.FlightTimedOutError,
     flight.FlightCancelledError,  # a broker that stops ends the calls that it has not taken up
 )
+
+
+_NOT_CONNECTED: Final = "failed to connect"
+"""gRPC says so if it has not sent the request."""
 
 
 def to_flight(error: BrokerError) -> flight.FlightError:
@@ -51,11 +55,7 @@ def from_flight(error: Exception, address: str) -> BrokerError:
         pass
     first_line = str(error).split("\n")[0][:500]
     if isinstance(error, _NO_ANSWER):
-        return Unavailable(
-            f"broker {address}: expected an answer, found none ({first_line}); is it running, and "
-            "is this its Flight port?",
-            address=address,
-        )
+        return _no_answer(address, first_line)
     if isinstance(error, NotImplementedError):
         return RemoteProtocolError(
             f"broker {address}: expected its Flight port (listen.flight, 8815 by default), found "
@@ -65,6 +65,15 @@ def from_flight(error: Exception, address: str) -> BrokerError:
     if isinstance(error, flight.FlightError | pa.ArrowException | OSError):
         return RemoteProtocolError(f"broker {address}: {first_line}", address=address)
     raise error
+
+
+def _no_answer(address: str, reason: str) -> BrokerError:
+    """Nobody was asked, or somebody was and it is not known what came of it."""
+    text = f"broker {address}: expected an answer, found none ({reason})"
+    if _NOT_CONNECTED in reason:
+        text += "; is it running, and is this its Flight port?"
+        return Unavailable(text, address=address)
+    return Unanswered(f"{text}; what was asked may be done or not", address=address)
 
 
 def _public_kind(error: BrokerError) -> str:

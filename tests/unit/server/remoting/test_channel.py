@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+import json
+import struct
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,6 +24,8 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.is_read = True
+        self.written = bytearray()
+        self.has_written = asyncio.Event()
 
     def pause_reading(self) -> None:
         self.is_read = False
@@ -35,8 +39,9 @@ class Transport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return 0
 
-    def write(self, data: object) -> None:
-        pass
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+        self.has_written.set()
 
     def is_closing(self) -> bool:
         return False
@@ -82,3 +87,25 @@ def test_many_requests_of_one_do_not_keep_another_waiting(monkeypatch: pytest.Mo
 
     assert order.index("modest") < 10
     assert order.count("greedy") == COUNT
+
+
+def test_an_answer_that_is_too_large_to_be_sent_is_no_refusal() -> None:
+    """What was asked for is done by then, so the peer must not be told that it is not."""
+
+    async def run() -> bytes:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as threads:
+            hub = Hub("broker", Runtime(loop=loop, outbox=Outbox(loop), threads=threads))
+            hub.add({1: lambda request: Answer(code=0, body=bytes(17 << 20))})
+            channel, transport = connected(hub)
+            channel.data_received(Command(code=1, opaque=77).encode())
+            await transport.has_written.wait()
+            return bytes(transport.written)
+
+    written = asyncio.run(run())
+
+    size, header_size = struct.unpack_from(">II", written)
+    assert size + 4 == len(written)
+    header = json.loads(written[8 : 8 + (header_size & 0xFFFFFF)])
+    assert (header["opaque"], header["code"]) == (77, 1)
+    assert "larger than a frame" in header["remark"]
