@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tests.crash.model import Model, Sent
 from tests.crash.observing import parse
 
-from dueline.errors import BrokerError
+from dueline.errors import BrokerError, OutcomeUnknown
 from dueline.message import Message
 from dueline.store import Answer, Files, PutResult, Store, StoreOptions, restore
 from dueline.testing import ManualClock
@@ -82,16 +82,19 @@ class Driver:
         self.model.putting([sent for sent, _ in pairs])
         results = self.store.put_all([message for _, message in pairs])
         self.model.new = []
-        refused: list[BrokerError] = []
+        in_doubt: list[Sent] = []
+        errors: list[BrokerError] = []
         for result, (sent, _) in zip(results, pairs, strict=True):
             if isinstance(result, BrokerError):
-                refused.append(result)
+                errors.append(result)
+                in_doubt += [sent] if isinstance(result, OutcomeUnknown) else []
             else:
                 self._check_result(result, sent)
                 self.model.new.append(sent)
         self.model.answered()
-        if refused:
-            raise refused[0]
+        if errors:
+            self.model.putting(in_doubt)
+            raise errors[0]
 
     def _message(self, uid: str, queue_id: int, delay_ms: int, level: int) -> tuple[Sent, Message]:
         properties = {"UNIQ_KEY": uid, "KEYS": f"key-{uid}", "TAGS": "tag"}
