@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tests.contract.doors import HOUR_MS, Attempt
 
-from dueline.wire.admin_bodies import TopicConfig
+from dueline.broker.topics import TopicConfig
 
 MIB = 1 << 20
 YEAR_MS = 365 * 24 * HOUR_MS

@@ -21,10 +21,10 @@ from tests.contract.doors import (
 )
 from tests.unit.server.local import carry, running, small_config, visible_bodies, wait_until
 
+from dueline.broker.topics import TopicConfig
 from dueline.flight import FlightClient, protocol
 from dueline.server.process import BrokerProcess
 from dueline.store import restore
-from dueline.wire.admin_bodies import TopicConfig
 
 FAR_MS = 20 * 365 * 24 * HOUR_MS
 ROOM = {"store.commit_segment_size": "16MiB", "store.delay_segment_size": "16MiB"}
@@ -141,7 +141,7 @@ def test_no_door_makes_topics_where_the_operator_forbids_it(tmp_path: Path) -> N
 
         assert all(refused)
         assert not any(taken)
-        assert "unmade" not in broker.broker.topics.all().topic_config_table
+        assert "unmade" not in broker.broker.topics.all().entries
         assert {each.topic for each in waiting(broker)} == {"made"}
 
 
@@ -153,7 +153,7 @@ def test_no_door_takes_anything_from_a_broker_that_stops(tmp_path: Path) -> None
 
         assert all(refused)
         assert waiting(broker) == []
-        assert "late" not in broker.broker.topics.all().topic_config_table
+        assert "late" not in broker.broker.topics.all().entries
 
 
 # Changes of mind
