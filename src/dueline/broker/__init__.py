@@ -4,5 +4,6 @@ Above the engine and below the servers; knows no sockets and no event loop.
 """
 
 from dueline.broker.broker import Broker, BrokerOptions
+from dueline.store import Observer
 
-__all__ = ["Broker", "BrokerOptions"]
+__all__ = ["Broker", "BrokerOptions", "Observer"]

@@ -17,11 +17,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.clock import standstill
+from dueline.broker.housekeeping import Housekeeping
 from dueline.errors import BrokerError, StoreClosed
 from dueline.server.threads import OnFailure, start_thread
-from dueline.store import Store
 
 __all__ = ["Caretaker"]
 
@@ -36,14 +34,12 @@ log = logging.getLogger(__name__)
 
 
 class Caretaker:
-    """Calls the store's housekeeping when it is due."""
+    """Does each chore when it is due."""
 
-    def __init__(self, store: Store, offsets: ConsumerOffsets, *, on_failure: OnFailure) -> None:
-        self._store = store
-        self._offsets = offsets
+    def __init__(self, chores: Housekeeping, *, on_failure: OnFailure) -> None:
+        self._chores = chores
         self._on_failure = on_failure
         self._stopping = threading.Event()
-        self._checkpointed = self._mark()
         self._is_maintained = True
         self._thread: threading.Thread | None = None
 
@@ -63,15 +59,15 @@ class Caretaker:
 
     def turn(self, number: int) -> None:
         """One second's work."""
-        self._do("looking at the disk", self._store.look_at_disk)
+        self._do("looking at the disk", self._chores.look_at_disk)
         if self._is_maintained or number % RETRY_TURNS == 0:
-            self._is_maintained = self._do("maintenance", self._store.maintain)
+            self._is_maintained = self._do("maintenance", self._chores.maintain)
         if number % OFFSETS_TURNS == 0:
-            self._do("saving offsets", self._offsets.save)
+            self._do("saving offsets", self._chores.save_offsets)
         if number % CHECKPOINT_TURNS == 0:
-            self._do("checkpoint", self._checkpoint_if_changed)
-            self._do("retention", self._retain)
-            self._look_at_clock()
+            self._do("checkpoint", self._chores.checkpoint)
+            self._do("retention", self._chores.retain)
+            self._chores.look_at_clock()
 
     def _do(self, what: str, work: Callable[[], object]) -> bool:
         """Returns whether it was done."""
@@ -83,25 +79,3 @@ class Caretaker:
             log.warning("%s failed and will be tried again: %s", what, error)
             return False
         return True
-
-    def _checkpoint_if_changed(self) -> None:
-        mark = self._mark()
-        if mark != self._checkpointed:
-            self._store.checkpoint()
-            self._checkpointed = mark
-
-    def _retain(self) -> None:
-        retained = self._store.retain()
-        if retained.commit_segments or retained.delay_segments or retained.compacted_segments:
-            log.info("retention: %s", retained)
-
-    def _look_at_clock(self) -> None:
-        warning = standstill(self._store.clock)
-        if warning is not None:
-            log.warning("%s", warning)
-
-    def _mark(self) -> tuple[object, ...]:
-        """Differs if anything was written or became visible in the meantime."""
-        stats = self._store.stats()
-        names = ("commit_log", "delay_log", "accepted_delayed", "pending", "at_gate")
-        return tuple(str(stats[name]) for name in names)

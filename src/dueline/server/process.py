@@ -27,6 +27,7 @@ from dueline.broker import Broker, BrokerOptions
 from dueline.broker.backups import RECEIPTS_FILE, Backups
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.engine import Engine
+from dueline.broker.housekeeping import Housekeeping
 from dueline.broker.pipeline import PipelineStatus
 from dueline.broker.pipeline.status import OnChange
 from dueline.broker.topics import TopicOptions
@@ -159,7 +160,8 @@ class BrokerProcess:
         what they call last.
         """
         config, on_failure = self.config, self._fail
-        yield Caretaker(self.store, self.broker.offsets, on_failure=on_failure)
+        chores = Housekeeping(self.store, self.broker.offsets)
+        yield Caretaker(chores, on_failure=on_failure)
         ticker = GateTicker(self.store, self.clock, on_failure=on_failure)
         self.store.observe(ticker)
         yield ticker

@@ -22,10 +22,10 @@ import threading
 from time import monotonic
 from typing import Final, Protocol
 
+from dueline.broker import Observer
 from dueline.clock import Clock
 from dueline.errors import Unavailable
 from dueline.server.threads import OnFailure, start_thread
-from dueline.store import Observer
 
 __all__ = ["GateStore", "GateTicker"]
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.housekeeping import Housekeeping
 from dueline.clock import Clock
 from dueline.errors import StoreClosed
 from dueline.message import Message
@@ -38,7 +39,7 @@ def offsets(tmp_path: Path) -> ConsumerOffsets:
 
 
 def caretaker_of(store: Store, offsets: ConsumerOffsets) -> Caretaker:
-    return Caretaker(store, offsets, on_failure=lambda error: None)
+    return Caretaker(Housekeeping(store, offsets), on_failure=lambda error: None)
 
 
 def checkpoint_of(store: Store) -> bytes:
