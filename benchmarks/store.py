@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -98,35 +97,22 @@ def _windows(store: Store, now_ms: int, rows: int) -> list[Window]:
 
 
 def _concurrent_puts(root: Path, callers: int, count: int) -> None:
-    """Callers with one message in flight each: as coroutines over a writer, and as threads."""
+    """Callers with one message in flight each, as coroutines over a writer."""
     each = count // callers
     for kind, properties in (
         ("delayed", {"TIMER_DELAY_MS": "3600000", "KEYS": "order-1"}),
         ("ordinary", {"KEYS": "order-1"}),
     ):
-        for way, run in (("coroutines", _by_coroutines), ("threads", _by_threads)):
-            path = root / f"concurrent-{kind}"
-            store = Store.open(path)
-            message = Message(topic="orders", body=BODY, properties=properties)
-            seconds = _timed(functools.partial(run, store, message, callers, each))
-            log = "delay_log" if kind == "delayed" else "commit_log"
-            raw = _raw(root, store.stats()[log]["end"], each)
-            name = f"single puts, {kind}, {callers} {way}, sync"
-            _line(name, each * callers, seconds, raw)
-            store.close()
-            shutil.rmtree(path)
-
-
-def _by_threads(store: Store, message: Message, callers: int, each: int) -> None:
-    def put() -> None:
-        for _ in range(each):
-            store.put(message)
-
-    threads = [threading.Thread(target=put) for _ in range(callers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+        path = root / f"concurrent-{kind}"
+        store = Store.open(path)
+        message = Message(topic="orders", body=BODY, properties=properties)
+        seconds = _timed(functools.partial(_by_coroutines, store, message, callers, each))
+        log = "delay_log" if kind == "delayed" else "commit_log"
+        raw = _raw(root, store.stats()[log]["end"], each)
+        name = f"single puts, {kind}, {callers} coroutines, sync"
+        _line(name, each * callers, seconds, raw)
+        store.close()
+        shutil.rmtree(path)
 
 
 def _by_coroutines(store: Store, message: Message, callers: int, each: int) -> None:

@@ -7,9 +7,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.crash.script import STEPS, Driver
+from tests.crash.script import OPTIONS, STEPS, Driver
 
-from dueline.store import Files
+from dueline.store import Files, StoreOptions
 from dueline.testing import FaultyFiles, PowerCut
 
 
@@ -34,7 +34,7 @@ class _NoRepair(logging.Handler):
         raise AssertionError(record.getMessage())
 
 
-def crash_and_go_on(path: Path, *crashes: Crash) -> int:
+def crash_and_go_on(path: Path, *crashes: Crash, options: StoreOptions = OPTIONS) -> int:
     """Run the script through the crashes to its end; returns how many of them were reached.
 
     After each crash the store is opened again and every promise is checked.
@@ -43,14 +43,14 @@ def crash_and_go_on(path: Path, *crashes: Crash) -> int:
     handler = _NoRepair()
     logger.addHandler(handler)
     try:
-        return _crash_and_go_on(path, crashes)
+        return _crash_and_go_on(path, crashes, options)
     finally:
         logger.removeHandler(handler)
 
 
-def _crash_and_go_on(path: Path, crashes: tuple[Crash, ...]) -> int:
+def _crash_and_go_on(path: Path, crashes: tuple[Crash, ...], options: StoreOptions) -> int:
     files = FaultyFiles()
-    driver = Driver(path, files)
+    driver = Driver(path, files, options)
     step = 0
     reached = 0
     for crash in crashes:

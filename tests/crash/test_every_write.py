@@ -13,14 +13,16 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.conftest import IS_SOAK
 from tests.crash.crashing import Crash, crash_and_go_on
-from tests.crash.script import STEPS, Driver
+from tests.crash.script import OPTIONS, STEPS, Driver
 
-from dueline.store import Files, key_index, states, timeline, writing
+from dueline.store import Files, StoreOptions
+from dueline.store.thresholds import Thresholds
 from dueline.testing import FaultyFiles
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
@@ -58,9 +60,18 @@ KINDS: dict[str, Kind] = {
 }
 
 
-def count_operations(path: Path) -> int:
+SMALL = replace(
+    OPTIONS,
+    thresholds=Thresholds(
+        part_rows=2, merge_run_count=2, merge_key_file_count=2, forget_states_min=4
+    ),
+)
+"""Small thresholds add merges and trims."""
+
+
+def count_operations(path: Path, options: StoreOptions) -> int:
     files = FaultyFiles()
-    driver = Driver(path, files)
+    driver = Driver(path, files, options)
     driver.open()
     for step in STEPS:
         step.action(driver)
@@ -70,24 +81,22 @@ def count_operations(path: Path) -> int:
 
 
 @pytest.fixture(params=["usual", "small"])
-def operation_count(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, fast_path: Path
-) -> int:
-    """How many operations the script has; small thresholds add merges and trims."""
-    if request.param == "small":
-        monkeypatch.setattr(states, "_TRIM_MIN", 4)
-        monkeypatch.setattr(writing, "PART_ROWS", 2)
-        monkeypatch.setattr(timeline, "MERGE_RUN_COUNT", 2)
-        monkeypatch.setattr(key_index, "_MERGE_FILE_COUNT", 2)
-    count = count_operations(fast_path / "script")
+def options(request: pytest.FixtureRequest) -> StoreOptions:
+    return SMALL if request.param == "small" else OPTIONS
+
+
+@pytest.fixture
+def operation_count(options: StoreOptions, fast_path: Path) -> int:
+    """How many operations the script has."""
+    count = count_operations(fast_path / "script", options)
     assert count >= OPERATION_COUNT_MIN
     return count
 
 
-def crash(path: Path, *crashes: Crash) -> int:
+def crash(path: Path, options: StoreOptions, *crashes: Crash) -> int:
     """Run a story and say how many of its crashes were reached; a failure names the story."""
     try:
-        return crash_and_go_on(path, *crashes)
+        return crash_and_go_on(path, *crashes, options=options)
     except BaseException as error:
         error.add_note(f"DUELINE_CRASH_SEED={SEED}: {', '.join(map(repr, crashes))}")
         raise
@@ -96,21 +105,21 @@ def crash(path: Path, *crashes: Crash) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_promises_survive_a_crash_at_any_operation(
-    kind: str, operation_count: int, fast_path: Path
+    kind: str, operation_count: int, options: StoreOptions, fast_path: Path
 ) -> None:
     rng = random.Random(f"{SEED} {kind}")
     operations = list(range(1, operation_count + 1))
     if not IS_SOAK:
         operations = sorted(rng.sample(operations, SAMPLES_PER_KIND))
 
-    reached = [crash(fast_path / "store", *KINDS[kind](k, rng)) for k in operations]
+    reached = [crash(fast_path / "store", options, *KINDS[kind](k, rng)) for k in operations]
 
     assert min(reached) >= 1, "every first crash is within the script"
 
 
 @pytest.mark.slow
 def test_promises_survive_a_crash_at_any_operation_of_a_recovery(
-    operation_count: int, fast_path: Path
+    operation_count: int, options: StoreOptions, fast_path: Path
 ) -> None:
     """Opening after a crash is stopped at one operation after the other, until it gets through."""
     rng = random.Random(f"{SEED} recovery")
@@ -121,7 +130,7 @@ def test_promises_survive_a_crash_at_any_operation_of_a_recovery(
     for k in range(1, 1_000, step):
         seeds = (None, 0, _seed(rng))
         stories = [(first, Crash(operation=k, seed=seed)) for seed in seeds]
-        reached = [crash(fast_path / "store", *story) for story in stories]
+        reached = [crash(fast_path / "store", options, *story) for story in stories]
         if min(reached) < 2:
             break
         tried += len(reached)

@@ -16,8 +16,13 @@ from dueline.message import Message
 from dueline.schedule import DelayLevels
 from dueline.store import Answer, Corner, PutResult, ReadStatus, Store, StoreOptions, restore
 from dueline.store import record as records
+from dueline.store.thresholds import Thresholds
 
 LEVEL_TABLES = ("1s 5s 10s", "2s 1m", "1s 2s 3s 4s")
+TINY = Thresholds(
+    part_rows=3, merge_run_count=3, scan_run_rows=4, merge_key_file_count=3, forget_states_min=8
+)
+"""Let a few dozen messages reach what otherwise takes millions."""
 RETENTION_MS = 30_000
 ORDER_WAIT_MS = 2_000
 TOPICS = ("a", "b%c")
@@ -74,6 +79,7 @@ class StoreDriver(RuleBasedStateMachine):
             compact_live_ratio=0.5,
             levels=self.levels,
             disk_used_ratio_max=1.0,
+            thresholds=TINY,
         )
         return open_store(self.path, self.wall, options)
 

@@ -43,13 +43,9 @@ from dueline.store import (
     CORNER_START,
     Name,
     PutResult,
-    key_index,
     restore,
-    run,
-    states,
-    timeline,
-    writing,
 )
+from dueline.store.pending import half_to_message
 
 # What recovery must be able to make again from the logs; mostly nothing is lost.
 LOSSES = st.sampled_from(
@@ -136,10 +132,8 @@ class StoreMachine(StoreDriver):
             row = (row[0], None, row[2], row[3])
             commit = False  # the absolute time was fixed when the half was put; others cover it
 
-        result = self.store.end_transaction(position, commit=commit)
-
-        assert (result is not None) == commit
-        if result is not None:
+        if commit:
+            result = self.store.put(half_to_message(self.store.record_at(position)))
             self.accepted(row, body, result, now_ms)
 
     # Delivering
@@ -351,16 +345,6 @@ class StoreMachine(StoreDriver):
         expected = sorted(m.seq for m in self.model.messages if m.state == "visible")
         seen = [shown.seq for queue in self.model.queues.values() for shown in queue]
         assert sorted(seq for seq in seen if seq is not None) == expected
-
-
-@pytest.fixture(autouse=True)
-def _tiny_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few dozen messages reach what otherwise takes millions."""
-    monkeypatch.setattr(timeline, "MERGE_RUN_COUNT", 3)
-    monkeypatch.setattr(key_index, "_MERGE_FILE_COUNT", 3)
-    monkeypatch.setattr(run, "_CURSOR_STEP", 4)
-    monkeypatch.setattr(states, "_TRIM_MIN", 8)
-    monkeypatch.setattr(writing, "PART_ROWS", 3)
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """A file of named columns: sorted runs, written once, mapped for reading.
 
-    | column | pad | column | pad | … | footer (JSON) | footer size (4) | footer CRC (4) |
-    "DUECOLS1" |
+    | column | pad | column | pad | …
+    | footer (JSON) | footer size (4) | footer CRC (4) | "DUECOLS1" |
 
 Columns are little-endian arrays, each at a multiple of 64 bytes. The footer names them with dtype,
 count, place and CRC-32, and carries the owner's `meta`. Opening a file checks every byte: a run

@@ -32,7 +32,7 @@ from dueline.store.files import POSITION_NAME, File, Files
 from dueline.store.queue_folder import queue_folder
 from dueline.store.shortage import full_disk_is_unavailable
 
-__all__ = ["UNIT_DTYPE", "UNIT_SIZE", "Check", "ConsumeQueue", "Shelf", "Units"]
+__all__ = ["UNIT_DTYPE", "UNIT_SIZE", "Check", "ConsumeQueue", "QueueUnits", "Shelf"]
 
 UNIT_DTYPE: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 UNIT_SIZE: Final = UNIT_DTYPE.itemsize
@@ -40,14 +40,14 @@ FILE_UNITS_DEFAULT: Final = 300_000
 FILLER_UNIT: Final = (0).to_bytes(8, "big") + 0x7FFFFFFF.to_bytes(4, "big") + bytes(8)
 assert UNIT_SIZE == len(FILLER_UNIT) == 20
 
-Units = npt.NDArray[Any]
+QueueUnits = npt.NDArray[Any]
 Check = tuple[int, int]  # how many units, and their CRC-32
-Repair = Callable[[str, int, int, int], Units]
+Repair = Callable[[str, int, int, int], QueueUnits]
 """Gives the units of a topic's queue with offsets [start, end) as the log has them; size 0 where it
 has none."""
 
 
-def no_units() -> Units:
+def no_units() -> QueueUnits:
     return np.empty(0, dtype=UNIT_DTYPE)
 
 
@@ -115,14 +115,14 @@ class ConsumeQueue:
         self._tail = (end, bytearray())
         self.start, self.end, self.checks = start, end, checks
 
-    def append(self, units: Units) -> int:
+    def append(self, units: QueueUnits) -> int:
         """Add units at the end; returns the offset of the first."""
         first = self.end
         self._tail[1].extend(units.tobytes())
         self.end = first + len(units)
         return first
 
-    def read(self, offset: int, count: int) -> Units:
+    def read(self, offset: int, count: int) -> QueueUnits:
         """Units [offset, offset + count) as far as they exist and stand in one file, and those in
         memory behind them."""
         stop = min(offset + count, self.end)  # first: units before it stay in memory or in files
@@ -139,7 +139,7 @@ class ConsumeQueue:
         in_memory = np.frombuffer(data, dtype=UNIT_DTYPE)
         return np.concatenate([units, in_memory]) if len(units) else in_memory
 
-    def _read_file(self, offset: int, stop: int) -> Units:
+    def _read_file(self, offset: int, stop: int) -> QueueUnits:
         base = self._base_of(offset)
         stop = min(stop, base + self._shelf.file_units)
         try:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -21,17 +20,17 @@ from dueline.store.consume_queue import (
     FILE_UNITS_DEFAULT,
     UNIT_DTYPE,
     ConsumeQueue,
+    QueueUnits,
     Repair,
     Shelf,
-    Units,
 )
 from dueline.store.files import Files
 from dueline.store.kernels import Int32s, Int64s
 from dueline.store.queue_folder import folds_case, tell_apart
+from dueline.store.thresholds import USUAL
 
 __all__ = ["Checks", "ConsumeQueues", "Flush", "Ranges", "rows_by_queue"]
 
-SYNC_EACH_MAX: Final = 512
 """More files and folders than that are synced with one call, along with all else on their disk."""
 
 Ranges = dict[str, dict[str, list[int]]]
@@ -45,7 +44,7 @@ Flush = list[tuple[ConsumeQueue, int]]
 class ConsumeQueues:
     """The queues by topic and queue id, and by a small number for arrays."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where the files are and how they are kept
         self,
         files: Files,
         folder: Path,
@@ -53,7 +52,9 @@ class ConsumeQueues:
         *,
         lock: threading.RLock | None = None,
         repair: Repair | None = None,
+        sync_each_max: int = USUAL.sync_each_max,
     ) -> None:
+        self._sync_each_max = sync_each_max
         self._shelf = Shelf(files=files, folder=folder, file_units=file_units, repair=repair)
         self._lock = lock or threading.RLock()
         self._numbers: dict[tuple[str, int], int] = {}
@@ -115,7 +116,7 @@ class ConsumeQueues:
         for number, rows in rows_by_queue(numbers):
             self.append_to(number, units[rows])
 
-    def append_to(self, number: int, units: Units) -> None:
+    def append_to(self, number: int, units: QueueUnits) -> None:
         """Add units to one queue."""
         queue = self._queues[number]
         queue.append(units)
@@ -150,7 +151,7 @@ class ConsumeQueues:
 
     def _sync(self) -> None:
         files = self._shelf.files
-        if len(self._unsynced) > SYNC_EACH_MAX:
+        if len(self._unsynced) > self._sync_each_max:
             files.sync_disk(self._shelf.folder)
         else:
             for path in sorted(self._unsynced):

@@ -56,6 +56,7 @@ QUEUES: Final = "consumequeue"
 # letter has a whole record as its body: what was accepted must always fit.
 _DELIVERY_ROOM_BYTES: Final = 1024
 _DELIVERY_ROOM_BYTES_MIN: Final = 16 << 10
+_WRONG_OFFSETS_MAX: Final = 4096
 
 
 _log = logging.getLogger(__name__)
@@ -77,18 +78,20 @@ class Core:
         self.commit = Log(files, path / COMMIT_LOG, options.commit_segment_size_bytes)
         self.delay = Log(files, path / DELAY_LOG, options.delay_segment_size_bytes)
         self.synced = Synced(files, path / SYNCED_FILE)
+        thresholds = options.thresholds
         self.queues = ConsumeQueues(
             files,
             path / QUEUES,
             options.queue_file_units,
             lock=self.lock,
             repair=partial(units_from_log, self.commit),
+            sync_each_max=thresholds.sync_each_max,
         )
         self.gate = Gate()
-        self.timeline = Timeline(files, path / "timeline", States())
+        self.timeline = Timeline(files, path / "timeline", States(), thresholds)
         self.laggards = Laggards(self.timeline, self._queue_name, options.order_wait_ms)
-        self.commit_keys = KeyIndex(files, path / "index" / COMMIT_LOG)
-        self.delay_keys = KeyIndex(files, path / "index" / DELAY_LOG)
+        self.commit_keys = KeyIndex(files, path / "index" / COMMIT_LOG, thresholds)
+        self.delay_keys = KeyIndex(files, path / "index" / DELAY_LOG, thresholds)
         self.done = DoneIndex(files, path / "done")
         self.delay_queues: dict[
             str, int
@@ -107,6 +110,7 @@ class Core:
         self.observers = Observers()
         self._failure: BaseException | None = None
         self._is_closed = False
+        self._wrong_offsets: dict[int, int] = {}
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -314,10 +318,21 @@ class Core:
             self.queues.append(rows.queue, rows.position, rows.size, rows.tags_code)
         self.notify(np.unique(rows.queue).tolist())
 
-    def mend_offset(self, position: int, offset: int) -> None:
-        """Put the right queue offset into a record: the one field that has no check."""
-        row = np.frombuffer(offset.to_bytes(8, "big"), dtype=np.uint8).reshape(1, 8)
-        self.commit.scatter(np.array([position + QUEUE_OFFSET_AT], dtype=np.int64), row)
+    def note_wrong_offset(self, position: int, offset: int) -> None:
+        """Remember that the record at a position should have this queue offset."""
+        if len(self._wrong_offsets) < _WRONG_OFFSETS_MAX:
+            self._wrong_offsets[position] = offset
+
+    def mend_offsets(self) -> None:
+        """Put the right queue offsets into records that readers found to have others.
+
+        The caller holds the commit lock: no segment is dropped meanwhile.
+        """
+        while self._wrong_offsets:
+            position, offset = self._wrong_offsets.popitem()
+            row = np.frombuffer(offset.to_bytes(8, "big"), dtype=np.uint8).reshape(1, 8)
+            with contextlib.suppress(NotFound):  # retention was quicker
+                self.commit.scatter(np.array([position + QUEUE_OFFSET_AT], dtype=np.int64), row)
 
     def notify(self, numbers: list[int]) -> None:
         """Tell those who wait that these queues have grown."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from dueline.errors import CorruptRecord, NotFound
 from dueline.message import SYS_COMMIT, SYS_TRANSACTION_MASK
 from dueline.store import record as records
-from dueline.store.consume_queue import UNIT_DTYPE, Units
+from dueline.store.consume_queue import UNIT_DTYPE, QueueUnits
 from dueline.store.consume_queues import rows_by_queue
 from dueline.store.core import Core
 from dueline.store.gate import GateRows
@@ -105,7 +105,7 @@ class Holes:
             end += 1
         return end
 
-    def _units(self, number: int, first: int, end: int) -> Units:
+    def _units(self, number: int, first: int, end: int) -> QueueUnits:
         """Units of holes: each points at its damaged record, if that is known; otherwise at the
         first damaged bytes."""
         units = np.zeros(end - first, dtype=UNIT_DTYPE)
@@ -117,7 +117,7 @@ class Holes:
                 units["size"][offset - first] = record.size
         return units
 
-    def _append(self, number: int, rows: GateRows, offsets: Int64s, units: Units) -> None:
+    def _append(self, number: int, rows: GateRows, offsets: Int64s, units: QueueUnits) -> None:
         core = self._core
         at = offsets - core.queues.by_number(number).end
         units["position"][at] = rows.position

@@ -24,20 +24,19 @@ from dueline.store.columns import ColumnFile, write_columns
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
 from dueline.store.open_keys import Hashes, OpenKeys
+from dueline.store.thresholds import USUAL, Thresholds
 
 __all__ = ["KEYS_NAME", "KeyIndex"]
 
 KEYS_NAME: Final = re.compile("[0-9]{20}-[0-9]{20}")
 
-_MERGE_FILE_COUNT: Final = 8
-_FILE_ENTRIES_MAX: Final = 1 << 22
-
 
 class KeyIndex:
     """The key index of one log."""
 
-    def __init__(self, files: Files, folder: Path) -> None:
+    def __init__(self, files: Files, folder: Path, thresholds: Thresholds = USUAL) -> None:
         self._files = files
+        self._thresholds = thresholds
         self._folder = folder
         files.make_folder(folder)
         self._runs: list[ColumnFile] = []
@@ -126,11 +125,11 @@ class KeyIndex:
         group: list[ColumnFile] = []
         entries = 0
         for run in reversed(self._runs):
-            if entries + len(run["hash"]) > _FILE_ENTRIES_MAX:
+            if entries + len(run["hash"]) > self._thresholds.key_file_entries_max:
                 break
             group.insert(0, run)
             entries += len(run["hash"])
-        return group if len(group) >= _MERGE_FILE_COUNT else []
+        return group if len(group) >= self._thresholds.merge_key_file_count else []
 
     def write_merged(self, group: list[ColumnFile]) -> ColumnFile:
         """Write one file in place of several neighbours; needs no lock."""

@@ -66,6 +66,12 @@ def queue_offset_of(head: bytes | memoryview) -> int:
     return int.from_bytes(head[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8], "big")
 
 
+def with_queue_offset(record: bytes | memoryview, offset: int) -> bytes:
+    """A copy of a record with another queue offset."""
+    end = QUEUE_OFFSET_AT + 8
+    return b"".join((record[:QUEUE_OFFSET_AT], offset.to_bytes(8, "big"), record[end:]))
+
+
 def store_ms_of(head: bytes | memoryview) -> int:
     """The store time, from a record's first `STORE_MS_END` bytes."""
     at = BORN_HOST_AT + host_sizes(sys_flag_of(head))[0]

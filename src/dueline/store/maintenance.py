@@ -109,12 +109,14 @@ class Maintainer:
     def _checkpoint(self) -> None:
         core = self._core
         with core.commit_lock, core.delay_lock:
+            core.mend_offsets()
             with core.lock:
                 core.open_gate(core.clock.now_ms())
                 sealed = core.timeline.begin_seal()
                 core.commit_keys.begin_seal()
                 core.delay_keys.begin_seal()
-                core.timeline.states.trim(self._trim_limit())
+                least = core.options.thresholds.forget_states_min
+                core.timeline.states.trim(self._trim_limit(), least=least)
                 states = core.timeline.states.copy()
                 units = core.queues.begin_flush()
                 draft = self._draft()

@@ -11,6 +11,7 @@ from dueline.store.consume_queue import FILE_UNITS_DEFAULT
 from dueline.store.draft import Rules
 from dueline.store.log import SEGMENT_SIZE_BYTES_DEFAULT, SEGMENT_SIZE_BYTES_MAX
 from dueline.store.room import RoomOptions
+from dueline.store.thresholds import USUAL, Thresholds
 from dueline.store.timeline import OPEN_UNITS_MAX_DEFAULT
 
 __all__ = ["StoreOptions"]
@@ -32,9 +33,10 @@ _LEAST = {
 class StoreOptions:
     """How a store is laid out and what it accepts.
 
-    flush: "sync" answers a put when it is on disk. "async" answers when the operating system has
-    it:
-        a power cut may then lose the last moments, a crash of the process alone does not.
+    Attributes:
+        flush: "sync" answers a put when it is on disk. "async" answers when the operating system
+            has it: a power cut may then lose the last moments, a crash of the process alone does
+            not.
     """
 
     commit_segment_size_bytes: int = SEGMENT_SIZE_BYTES_DEFAULT
@@ -54,6 +56,7 @@ class StoreOptions:
     compact_live_ratio: float = 0.10
     host: str = "127.0.0.1"
     port: int = 10911
+    thresholds: Thresholds = USUAL
 
     def check(self) -> None:
         """Refuse values that cannot work.

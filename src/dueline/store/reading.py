@@ -99,9 +99,7 @@ class Reader:
                 except NotFound:
                     view = memoryview(b"")
                 if is_whole(view, position, size):
-                    if layout.queue_offset_of(view) != offset + scanned:
-                        self._core.mend_offset(position, offset + scanned)
-                    found.append(view)
+                    found.append(self._with_offset(view, position, offset + scanned))
                     size_bytes += size
                 else:
                     damaged.append(offset + scanned)
@@ -114,6 +112,14 @@ class Reader:
             end=end,
             damaged=damaged,
         )
+
+    def _with_offset(self, view: memoryview, position: int, offset: int) -> memoryview:
+        """A record with the right queue offset: the one field that has no check. Where the log has
+        a wrong one, a copy; it is mended with the next checkpoint."""
+        if layout.queue_offset_of(view) == offset:
+            return view
+        self._core.note_wrong_offset(position, offset)
+        return memoryview(layout.with_queue_offset(view, offset))
 
     def read_rows(
         self, topic: str, queue_id: int, offset: int, *, count_max: int, size_bytes_max: int

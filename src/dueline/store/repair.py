@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from dueline.message import SYS_COMMIT, SYS_TRANSACTION_MASK
 from dueline.store import properties
-from dueline.store.consume_queue import UNIT_DTYPE, Units
+from dueline.store.consume_queue import UNIT_DTYPE, QueueUnits
 from dueline.store.log import Log
 from dueline.store.record_columns import RecordColumns
 from dueline.store.scan import scan
@@ -24,7 +24,7 @@ __all__ = ["units_from_log"]
 _log = logging.getLogger(__name__)
 
 
-def units_from_log(log: Log, topic: str, queue_id: int, start: int, end: int) -> Units:
+def units_from_log(log: Log, topic: str, queue_id: int, start: int, end: int) -> QueueUnits:
     """The units of a queue's offsets [start, end); size 0 where no sound record claims one."""
     _log.warning(
         "queue %d of topic %s: offsets %d to %d are damaged; reading them again from the log",

@@ -24,10 +24,9 @@ from dueline.store.corner import Corner, Key
 from dueline.store.files import Files
 from dueline.store.kernels import Int32s, Int64s
 from dueline.store.states import PENDING, States
+from dueline.store.thresholds import USUAL
 
 __all__ = ["OpenRun", "Run", "RunRange", "Units", "write_run"]
-
-_CURSOR_STEP: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +157,11 @@ class OpenRun:
 class Run:
     """A sealed run: mapped, sorted, never changed."""
 
-    def __init__(self, files: Files, path: Path, topics: TopicList) -> None:
+    def __init__(
+        self, files: Files, path: Path, topics: TopicList, scan_rows: int = USUAL.scan_run_rows
+    ) -> None:
         self._file = ColumnFile(files, path)
+        self._scan_rows = scan_rows
         self.path: Final = path
         meta = self._file.meta
         self.range: Final = RunRange(**meta["range"])
@@ -187,7 +189,7 @@ class Run:
         """Move the cursor past rows that are done for good."""
         count = len(self._due)
         while self._cursor < count:
-            seq = self._seq[self._cursor : self._cursor + _CURSOR_STEP].astype(np.int64)
+            seq = self._seq[self._cursor : self._cursor + self._scan_rows].astype(np.int64)
             pending = np.flatnonzero(states.of(seq + self.range.first) == PENDING)
             if len(pending):
                 self._cursor += int(pending[0])
@@ -203,7 +205,7 @@ class Run:
         stop = int(np.searchsorted(self._due, corner.due_ms, side="right"))
         parts: list[Units] = []
         found = 0
-        step = max(limit, _CURSOR_STEP) if limit < stop - start else max(stop - start, 1)
+        step = max(limit, self._scan_rows) if limit < stop - start else max(stop - start, 1)
         while start < stop and found < limit:
             seq = self._seq[start : min(start + step, stop)].astype(np.int64) + self.range.first
             rows = start + np.flatnonzero(states.of(seq) == PENDING)

@@ -49,13 +49,15 @@ class Scan:
     end: int
     damage: list[Damage] = field(default_factory=list)
 
-    def batches(self, reader: LogReader) -> Iterator[tuple[slice, pa.BinaryArray]]:
+    def batches(
+        self, reader: LogReader, size_bytes_max: int = _CHECK_BYTES
+    ) -> Iterator[tuple[slice, pa.BinaryArray]]:
         """The records' bytes, a bounded number at a time, with the rows they are."""
         ends = np.cumsum(self.sizes, dtype=np.int64)
         start = 0
         while start < len(ends):
             before = int(ends[start - 1]) if start else 0
-            fit = int(np.searchsorted(ends, before + _CHECK_BYTES, side="right"))
+            fit = int(np.searchsorted(ends, before + size_bytes_max, side="right"))
             rows = slice(start, max(start + 1, min(start + _CHECK_ROWS, fit)))
             yield rows, reader.gather(self.positions[rows], self.sizes[rows])
             start = rows.stop

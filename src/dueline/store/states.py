@@ -36,7 +36,6 @@ DROPPED: Final = 3
 FORGOTTEN: Final = 4  # the answer for numbers before the kept range: done, how is not known
 
 _CAPACITY_MIN: Final = 1 << 16
-_TRIM_MIN: Final = 1 << 20
 
 Codes = npt.NDArray[np.uint8]
 
@@ -44,11 +43,13 @@ Codes = npt.NDArray[np.uint8]
 class States:
     """States of the numbers [base, end). Not thread-safe: its owner holds the store's lock."""
 
-    def __init__(self, base: int = 0, codes: Codes | None = None) -> None:
+    def __init__(
+        self, base: int = 0, codes: Codes | None = None, *, capacity: int = _CAPACITY_MIN
+    ) -> None:
         self.base = base
         self.end = base if codes is None else base + len(codes)
         if codes is None or not len(codes):  # never of length 0, so that any row can be looked up
-            codes = np.zeros(_CAPACITY_MIN, dtype=np.uint8)
+            codes = np.zeros(capacity, dtype=np.uint8)
         self._codes: Codes = codes
 
     def extend(self, end: int) -> None:
@@ -90,13 +91,17 @@ class States:
         codes = self._codes[max(start - self.base, 0) : max(end - self.base, 0)]
         return int(len(codes) - np.count_nonzero(codes))
 
-    def trim(self, limit: int) -> None:
-        """Forget the numbers before the first pending one, but none from `limit` on."""
+    def trim(self, limit: int, *, least: int) -> None:
+        """Forget the numbers before the first pending one, but none from `limit` on.
+
+        Args:
+            least: forget nothing if there are fewer.
+        """
         codes = self._codes[: self.end - self.base]
         pending = np.flatnonzero(codes == PENDING)
         first = int(pending[0]) if len(pending) else len(codes)
         keep_from = min(first, max(limit - self.base, 0))
-        if keep_from >= _TRIM_MIN:
+        if keep_from >= max(least, 1):
             self._codes = self._codes[keep_from:].copy()
             self.base += keep_from
 

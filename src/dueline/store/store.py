@@ -24,7 +24,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from dueline.clock import Clock, standstill
-from dueline.errors import BrokerError, InvalidRequest, StoreClosed, Unavailable
+from dueline.errors import BrokerError, StoreClosed, Unavailable
 from dueline.message import Message
 from dueline.store import recovery
 from dueline.store.adoption import Adopter, waiting_rows
@@ -46,7 +46,6 @@ from dueline.store.pending import (
     Overdue,
     Pending,
     PendingMessage,
-    half_to_message,
 )
 from dueline.store.reading import Accept, Reader, ReadResult
 from dueline.store.record import Record
@@ -418,24 +417,6 @@ class Store:
     def overdue(self, until_ms: int) -> Overdue:
         """What was due by `until_ms` and is not carried over: how many, and the oldest."""
         return self._pending.overdue(until_ms)
-
-    # Transactions
-
-    def end_transaction(self, position: int, *, commit: bool) -> PutResult | None:
-        """Commit the half message at a position (it is then delayed, if it asks for it) or not.
-
-        Raises:
-            NotFound: no record there.
-            InvalidRequest: the record is not a half message.
-        """
-        record = self.record_at(position)
-        if record.topic != b"RMQ_SYS_TRANS_HALF_TOPIC":
-            raise InvalidRequest(
-                f"position {position}: expected a half message, found topic {record.topic!r}"
-            )
-        if not commit:
-            return None
-        return self.put(half_to_message(record))
 
     # Housekeeping
 

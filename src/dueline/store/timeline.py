@@ -31,12 +31,11 @@ from dueline.store.files import Files
 from dueline.store.kernels import Int64s
 from dueline.store.run import OpenRun, Run, RunRange, TopicList, Units, write_run
 from dueline.store.states import PENDING, States
+from dueline.store.thresholds import USUAL, Thresholds
 
 __all__ = ["Timeline", "Window"]
 
 OPEN_UNITS_MAX_DEFAULT: Final = 1 << 18
-RUN_UNITS_MAX: Final = 1 << 21
-MERGE_RUN_COUNT: Final = 8
 RUN_NAME: Final = re.compile("[0-9]{16}-[0-9]{16}(-m)?")
 _UNLIMITED: Final = 1 << 62
 _NEWS_MAX: Final = 256
@@ -94,8 +93,11 @@ class News:
 class Timeline:
     """Runs, open run and states of one delay log."""
 
-    def __init__(self, files: Files, folder: Path, states: States) -> None:
+    def __init__(
+        self, files: Files, folder: Path, states: States, thresholds: Thresholds = USUAL
+    ) -> None:
         self._files = files
+        self._thresholds = thresholds
         self._folder = folder
         files.make_folder(folder)
         self.states = states
@@ -120,7 +122,7 @@ class Timeline:
         """
         for name in names:
             try:
-                self.runs.append(Run(self._files, self._folder / name, self.topics))
+                self.runs.append(self._run(self._folder / name))
             except FileNotFoundError as error:
                 raise CorruptRecord(
                     f"{self._folder / name}: expected a run, found no file",
@@ -142,6 +144,9 @@ class Timeline:
         self.states.extend(end)
         self.open.end = end
         self.open.position_end = position_end
+
+    def _run(self, path: Path) -> Run:
+        return Run(self._files, path, self.topics, self._thresholds.scan_run_rows)
 
     def add(self, units: Units, *, end: int, position_end: int) -> None:
         """Take in units of records that are now durable."""
@@ -173,7 +178,7 @@ class Timeline:
     def end_seal(self, path: Path | None) -> None:
         """Let the written run take the place of the one set aside."""
         if path is not None:
-            self.runs.append(Run(self._files, path, self.topics))
+            self.runs.append(self._run(path))
         self.sealing = None
 
     def abort_seal(self) -> None:
@@ -189,14 +194,20 @@ class Timeline:
         live = total = 0
         for run in self.runs:
             pending = min(self.states.pending_count(run.range.first, run.range.end), len(run))
-            if group and live + pending > RUN_UNITS_MAX:
-                if _worth(group, live, total):
+            if group and live + pending > self._thresholds.run_units_max:
+                if self._is_worth_it(group, live, total):
                     return group
                 group, live, total = [], 0, 0
             group.append(run)
             live += pending
             total += len(run)
-        return group if _worth(group, live, total) else []
+        return group if self._is_worth_it(group, live, total) else []
+
+    def _is_worth_it(self, group: list[Run], live: int, total: int) -> bool:
+        """Merge when there are many small runs, or when most of what they hold is done."""
+        if len(group) >= self._thresholds.merge_run_count:
+            return True
+        return total > 0 and live * 2 < total and total >= 1024
 
     def write_merged(self, group: list[Run], states: States) -> Path | None:
         """Write one run in place of several neighbours; needs no lock."""
@@ -219,7 +230,7 @@ class Timeline:
     def end_merge(self, group: list[Run], path: Path | None) -> list[Path]:
         """Swap the merged run in; returns files to remove once no checkpoint names them."""
         at = self.runs.index(group[0])
-        merged = [Run(self._files, path, self.topics)] if path is not None else []
+        merged = [self._run(path)] if path is not None else []
         self.runs[at : at + len(group)] = merged
         for run in group:
             run.close()
@@ -386,10 +397,3 @@ def _merged(parts: list[Units]) -> Units:
         return parts[0]
     units = Units.concat(parts)
     return units.take(np.argsort(units.due_ms, kind="stable"))
-
-
-def _worth(group: list[Run], live: int, total: int) -> bool:
-    """Merge when there are many small runs, or when most of what they hold is done."""
-    if len(group) >= MERGE_RUN_COUNT:
-        return True
-    return total > 0 and live * 2 < total and total >= 1024

@@ -1,7 +1,7 @@
 """Putting messages into the logs: one at a time, together, and as tables.
 
-    put        any thread; concurrent callers share one write and one fsync (group commit)
-    put_all    a list at once; each message is answered on its own
+    put        one message
+    put_all    a list with one write and one fsync per log; each message is answered on its own
     put_many   an Arrow table, all or nothing
 
 A message is answered when it is on disk (`flush = sync`). A refused message changes nothing: all
@@ -13,11 +13,9 @@ is written together is one group: a power cut leaves all of it or nothing, and n
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,10 +35,6 @@ __all__ = ["Admit", "PutManyResult", "PutResult", "Putter"]
 
 Admit = Callable[[Mapping[str, int]], None]
 """May rows go to these topics? Given the highest queue id of each; raises if not."""
-
-GROUP_MESSAGES_MAX: Final = 1024
-PART_ROWS: Final = 32_768
-"""A table is encoded in parts of so many rows: memory that is used again is quicker than new."""
 
 
 class PutResult(NamedTuple):  # a tuple: one is made for every single put
@@ -73,82 +67,18 @@ class PutManyResult:
     due_ms: Int64s
 
 
-class _Call:
-    """One caller of `put` in waiting."""
-
-    __slots__ = ("error", "is_leader", "message", "next", "ready", "result")
-
-    def __init__(self, message: Message) -> None:
-        self.message = message
-        self.result: PutResult | None = None
-        self.error: BaseException | None = None
-        self.is_leader = False
-        self.next: _Call | None = None  # who is woken after this one
-        self.ready = threading.Lock()
-        self.ready.acquire()
-
-
 class Putter:
     """The writing side of a store."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._waiting: list[_Call] = []
-        self._has_leader = False
-        self._mutex = threading.Lock()
 
     def put(self, message: Message) -> PutResult:
         """Accept one message; returns when it is durable."""
-        call = _Call(message)
-        with self._mutex:
-            self._waiting.append(call)
-            if not self._has_leader:
-                self._has_leader = call.is_leader = True
-        if not call.is_leader:
-            call.ready.acquire()
-        if call.is_leader:
-            self._lead()
-        if call.next is not None:
-            call.next.ready.release()
-        else:
-            self._hand_over()
-        if call.error is not None:
-            raise call.error
-        assert call.result is not None
-        return call.result
-
-    def _lead(self) -> None:
-        """Write for everyone who waits now.
-
-        Then each caller wakes the next one and the last passes the lead on. Waking all of them at
-        once would make them fight for the interpreter; this way they also come back as one group.
-        """
-        with self._mutex:
-            group = self._waiting[:GROUP_MESSAGES_MAX]
-            self._waiting = self._waiting[GROUP_MESSAGES_MAX:]
-        error: BaseException | None = None
-        answers: list[PutResult | BrokerError] = []
-        try:
-            answers = self.put_all([call.message for call in group])
-        except BaseException as failure:  # noqa: BLE001 - every waiting caller gets it raised
-            error = failure
-        for number, call in enumerate(group):
-            answer = error if error is not None else answers[number]
-            if isinstance(answer, PutResult):
-                call.result = answer
-            else:
-                call.error = answer
-        for call, following in pairwise(group):
-            call.next = following
-
-    def _hand_over(self) -> None:
-        """Let one who came meanwhile lead the next group."""
-        with self._mutex:
-            if self._waiting:
-                self._waiting[0].is_leader = True
-                self._waiting[0].ready.release()
-            else:
-                self._has_leader = False
+        (answer,) = self.put_all([message])
+        if isinstance(answer, BrokerError):
+            raise answer
+        return answer
 
     def check(self, message: Message) -> None:
         """Refuse a message that cannot be stored; nothing is changed."""
@@ -347,9 +277,10 @@ class Putter:
         """
         self._core.check_open()
         now_ms = self._core.clock.now_ms()
-        starts = range(0, max(table.num_rows, 1), PART_ROWS)
+        part_rows = self._core.options.thresholds.part_rows
+        starts = range(0, max(table.num_rows, 1), part_rows)
         try:
-            parts = [self._encode(table.slice(start, PART_ROWS), now_ms) for start in starts]
+            parts = [self._encode(table.slice(start, part_rows), now_ms) for start in starts]
         except BrokerError:
             self._encode(table, now_ms)  # refuses it too, and counts rows from the table's first
             raise

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from dueline.errors import Unavailable
-from dueline.store.consume_queue import UNIT_DTYPE, ConsumeQueue, Units
+from dueline.store.consume_queue import UNIT_DTYPE, ConsumeQueue, QueueUnits
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
 from dueline.testing import FaultyFiles
 
 
-def units_of(*positions: int) -> Units:
+def units_of(*positions: int) -> QueueUnits:
     units = np.zeros(len(positions), dtype=UNIT_DTYPE)
     units["position"] = positions
     units["size"] = 91
@@ -141,13 +141,9 @@ def test_queues_of_a_checkpoint_are_read_again(queues: ConsumeQueues, tmp_path: 
 
 
 @pytest.mark.parametrize("is_many", [False, True])
-def test_flushed_units_survive_a_power_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_many: bool
-) -> None:
-    if is_many:
-        monkeypatch.setattr("dueline.store.consume_queues.SYNC_EACH_MAX", 0)
+def test_flushed_units_survive_a_power_cut(tmp_path: Path, is_many: bool) -> None:
     files = FaultyFiles()
-    queues = ConsumeQueues(files, tmp_path, 4)
+    queues = ConsumeQueues(files, tmp_path, 4, sync_each_max=0 if is_many else 100)
     for topic in ("t", "u"):
         for queue_id in range(3):
             queues.append_to(queues.number_of(topic, queue_id), units_of(*range(5)))
@@ -246,7 +242,7 @@ def test_queue_may_begin_late(
 def test_queue_that_began_late_is_checked_like_any_other(tmp_path: Path) -> None:
     repaired = []
 
-    def repair(topic: str, queue_id: int, start: int, end: int) -> Units:
+    def repair(topic: str, queue_id: int, start: int, end: int) -> QueueUnits:
         repaired.append((topic, queue_id, start, end))
         return units_of(0, 0, 10)
 

@@ -9,11 +9,12 @@ import pytest
 from tests.unit.store.making import SMALL, Wall, carry_over, delayed, int64s, open_store
 
 from dueline.store import Answer, Files, Store, StoreOptions
-from dueline.store import states as state_files
 from dueline.store.done_index import DoneIndex
 from dueline.store.states import CANCELLED, DROPPED
+from dueline.store.thresholds import Thresholds
 
 OPTIONS = StoreOptions(
+    thresholds=Thresholds(forget_states_min=1),
     commit_segment_size_bytes=16_384,
     delay_segment_size_bytes=65_536,
     levels=SMALL.levels,
@@ -37,8 +38,7 @@ def wall() -> Wall:
 
 
 @pytest.fixture
-def store(tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    monkeypatch.setattr(state_files, "_TRIM_MIN", 1)
+def store(tmp_path: Path, wall: Wall) -> Iterator[Store]:
     with open_store(tmp_path / "store", wall, OPTIONS) as store:
         yield store
 

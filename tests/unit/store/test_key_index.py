@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dueline.errors import CorruptRecord
-from dueline.store import key_index
 from dueline.store.files import Files
 from dueline.store.key_index import KeyIndex
 from dueline.store.open_keys import Hashes
+from dueline.store.thresholds import Thresholds
 
 
 def hashes(*values: int) -> Hashes:
@@ -94,10 +94,8 @@ def test_empty_seal_writes_nothing(index: KeyIndex, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_merge_finds_the_same(
-    index: KeyIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(key_index, "_MERGE_FILE_COUNT", 4)
+def test_merge_finds_the_same(tmp_path: Path) -> None:
+    index = KeyIndex(Files(), tmp_path, Thresholds(merge_key_file_count=4))
     random = np.random.default_rng(5)
     expected: dict[int, list[int]] = {}
     position = 0
@@ -122,9 +120,9 @@ def test_merge_finds_the_same(
         assert index.find(value) == expected.get(value, [])
 
 
-def test_large_files_are_not_merged_again(index: KeyIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_index, "_MERGE_FILE_COUNT", 2)
-    monkeypatch.setattr(key_index, "_FILE_ENTRIES_MAX", 3)
+def test_large_files_are_not_merged_again(tmp_path: Path) -> None:
+    thresholds = Thresholds(merge_key_file_count=2, key_file_entries_max=3)
+    index = KeyIndex(Files(), tmp_path, thresholds)
     add(index, [(1, 0), (2, 1), (3, 2)])
     seal(index)
     add(index, [(4, 3)])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dueline.store.consume_queue import UNIT_DTYPE, Units
+from dueline.store.consume_queue import UNIT_DTYPE, QueueUnits
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.files import File, Files
 from dueline.store.queue_folder import queue_folder
@@ -45,7 +45,7 @@ class FoldingFiles(Files):
         super().sync_path(self.real(path))
 
 
-def units_of(position: int) -> Units:
+def units_of(position: int) -> QueueUnits:
     return np.array([(position, 91, 0)], dtype=UNIT_DTYPE)
 
 

@@ -27,8 +27,10 @@ from tests.unit.store.making import (
 )
 
 from dueline.message import Message
-from dueline.store import Answer, Store, restore, states
+from dueline.store import Answer, Store, restore
+from dueline.store.thresholds import Thresholds
 
+FORGETTING = replace(SMALL, thresholds=Thresholds(forget_states_min=1))
 NAMES = ("checkpoint.json", "checkpoint.json.mirror", "timeline.states", "timeline.states.mirror")
 
 
@@ -297,31 +299,27 @@ def test_clock_never_shows_an_earlier_time(tmp_path: Path, wall: Wall) -> None:
         assert again.put(delayed(5)).due_ms == START_MS + 10_005
 
 
-def test_numbers_go_on_after_everything_was_forgotten(
-    tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(states, "_TRIM_MIN", 1)
-    with open_store(tmp_path, wall) as store:
+def test_numbers_go_on_after_everything_was_forgotten(tmp_path: Path, wall: Wall) -> None:
+    with open_store(tmp_path, wall, FORGETTING) as store:
         store.put_all([delayed(1), delayed(2)])
         carry_over(store)
         wall.advance(5)
         store.open_gate()
 
     for _ in range(2):
-        with open_store(tmp_path, wall) as store:
+        with open_store(tmp_path, wall, FORGETTING) as store:
             assert store.cancel_seqs(int64s(0, 1)).tolist() == []
             assert store.pending_count() == 0
-    with open_store(tmp_path, wall) as store:
+    with open_store(tmp_path, wall, FORGETTING) as store:
         assert store.put(delayed(5)).seq == 2
 
 
 @pytest.mark.parametrize("lost", [("index",), NAMES[:2]])
 def test_cancelled_at_the_gate_stays_so_when_it_was_forgotten(
-    tmp_path: Path, wall: Wall, monkeypatch: pytest.MonkeyPatch, lost: tuple[str, ...]
+    tmp_path: Path, wall: Wall, lost: tuple[str, ...]
 ) -> None:
     """The whole log is read again, and the states no longer say that it was cancelled."""
-    monkeypatch.setattr(states, "_TRIM_MIN", 1)
-    with open_store(tmp_path, wall) as store:
+    with open_store(tmp_path, wall, FORGETTING) as store:
         store.put_all([delayed(1, b"seen"), delayed(1000, b"cancelled", KEYS="k")])
         carry_over(store)
         wall.advance(1)
@@ -330,7 +328,7 @@ def test_cancelled_at_the_gate_stays_so_when_it_was_forgotten(
         path = tmp_path / name
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    with open_store(tmp_path, wall) as store:
+    with open_store(tmp_path, wall, FORGETTING) as store:
         assert store.cancel_seqs(int64s(0, 1)).tolist() == []
         wall.advance(5000)
         store.open_gate()

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.store.making import int64s
 
-from dueline.store import run as runs
 from dueline.store.corner import Corner, Key
 from dueline.store.files import Files
 from dueline.store.run import OpenRun, Run, TopicList, Units, write_run
@@ -44,7 +43,7 @@ def both(folder: Path, due: list[int], done: set[int]) -> tuple[OpenRun, Run, St
     states = States(FIRST)
     states.extend(FIRST + len(due))
     states.mark(int64s(*(FIRST + number for number in done if number < len(due))), DELIVERED)
-    return opened, Run(Files(), folder / "run", topics), states
+    return opened, Run(Files(), folder / "run", topics, scan_rows=4), states
 
 
 @given(
@@ -69,29 +68,27 @@ def test_both_kinds_hold_what_a_loop_finds(
     cut: tuple[Key | None, int],
 ) -> None:
     after, limit = cut
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "_CURSOR_STEP", 4)
-        folder = tmp_path_factory.mktemp("run")
-        opened, sealed, states = both(folder, due, done)
-        pending = sorted(
-            (due_ms, FIRST + number) for number, due_ms in enumerate(due) if number not in done
-        )
-        expected = [
-            seq
-            for due_ms, seq in pending
-            if corner.holds(due_ms, seq) and (after is None or (due_ms, seq) > after)
-        ][:limit]
+    folder = tmp_path_factory.mktemp("run")
+    opened, sealed, states = both(folder, due, done)
+    pending = sorted(
+        (due_ms, FIRST + number) for number, due_ms in enumerate(due) if number not in done
+    )
+    expected = [
+        seq
+        for due_ms, seq in pending
+        if corner.holds(due_ms, seq) and (after is None or (due_ms, seq) > after)
+    ][:limit]
 
-        for one in (opened, sealed):
-            found = one.inside(corner, states, after=after, limit=limit)
-            assert found.seq.tolist() == expected
-            assert found.position.tolist() == [10 * seq for seq in expected]
-            assert found.queue_id.tolist() == expected
-            assert one.next_due_ms(states) == (pending[0][0] if pending else None)
-            scanned = sorted(seq for units in one.scan(states) for seq in units.seq.tolist())
-            assert scanned == sorted(seq for _, seq in pending)
-        sealed.close()
-        opened.close()
+    for one in (opened, sealed):
+        found = one.inside(corner, states, after=after, limit=limit)
+        assert found.seq.tolist() == expected
+        assert found.position.tolist() == [10 * seq for seq in expected]
+        assert found.queue_id.tolist() == expected
+        assert one.next_due_ms(states) == (pending[0][0] if pending else None)
+        scanned = sorted(seq for units in one.scan(states) for seq in units.seq.tolist())
+        assert scanned == sorted(seq for _, seq in pending)
+    sealed.close()
+    opened.close()
 
 
 def test_run_covers_a_range_whatever_it_holds(tmp_path: Path) -> None:

@@ -187,23 +187,20 @@ def test_batches_give_the_records_bytes(segments: Segments) -> None:
     segments.put_record(second, b"two")
     reader = segments.reader()
 
-    batches = list(scan(reader, 0, [0]).batches(reader))
+    batches = list(scan(reader, 0, [0]).batches(reader, 700))
 
     assert [rows for rows, _ in batches] == [slice(0, 2)]
     decoded = [records.decode(data) for data in batches[0][1].to_pylist()]
     assert [record.body for record in decoded] == [b"one", b"two"]
 
 
-def test_batches_are_bounded_in_bytes_too(
-    segments: Segments, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_are_bounded_in_bytes_too(segments: Segments) -> None:
     position = 0
     for size in (100, 100, 2_000, 100):
         position = segments.put_record(position, bytes(size))
     reader = segments.reader()
-    monkeypatch.setattr("dueline.store.scan._CHECK_BYTES", 700)
 
-    batches = list(scan(reader, 0, [0]).batches(reader))
+    batches = list(scan(reader, 0, [0]).batches(reader, 700))
 
     assert [rows for rows, _ in batches] == [slice(0, 2), slice(2, 3), slice(3, 4)]
     assert [len(batch) for _, batch in batches] == [2, 1, 1]

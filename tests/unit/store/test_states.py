@@ -50,9 +50,8 @@ def test_numbers_before_the_kept_range_are_forgotten() -> None:
     assert found.of(int64s(9, 10, 11)).tolist() == [FORGOTTEN, PENDING, DELIVERED]
 
 
-def test_room_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "_CAPACITY_MIN", 4)
-    found = States()
+def test_room_grows() -> None:
+    found = States(capacity=4)
     found.mark(int64s(1), DELIVERED)
 
     found.mark(int64s(1000), CANCELLED)
@@ -63,15 +62,12 @@ def test_room_grows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("done", "limit", "base"), [([0, 1, 2, 4], 10, 3), ([0, 1, 2], 2, 2), ([1, 2], 10, 0)]
 )
-def test_trim_forgets_the_done_prefix(
-    monkeypatch: pytest.MonkeyPatch, done: list[int], limit: int, base: int
-) -> None:
-    monkeypatch.setattr(states, "_TRIM_MIN", 1)
+def test_trim_forgets_the_done_prefix(done: list[int], limit: int, base: int) -> None:
     found = States()
     found.extend(10)
     found.mark(int64s(*done), DELIVERED)
 
-    found.trim(limit)
+    found.trim(limit, least=1)
 
     assert found.base == base
     assert found.end == 10
@@ -85,16 +81,15 @@ def test_small_prefix_is_not_worth_a_trim() -> None:
     found.extend(10)
     found.mark(np.arange(5), DELIVERED)
 
-    found.trim(10)
+    found.trim(10, least=6)
 
     assert found.base == 0
 
 
-def test_everything_may_be_forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(states, "_TRIM_MIN", 1)
+def test_everything_may_be_forgotten(tmp_path: Path) -> None:
     found = States()
     found.mark(np.arange(7), DELIVERED)
-    found.trim(7)
+    found.trim(7, least=1)
     found.save(Files(), tmp_path / "states", {})
 
     loaded, _ = states.load(Files(), tmp_path / "states")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.unit.store.making import int64s
 
 from dueline.errors import CorruptRecord
-from dueline.store import timeline as timelines
 from dueline.store.corner import CORNER_START, SEQ_MAX, Corner
 from dueline.store.files import Files
 from dueline.store.run import Units
 from dueline.store.states import CANCELLED, DELIVERED, States
+from dueline.store.thresholds import USUAL, Thresholds
 from dueline.store.timeline import Timeline
 
 TOPICS = ("a", "b")
@@ -25,9 +25,9 @@ TOPICS = ("a", "b")
 class Filled:
     """A timeline, and what is in it as a list of due times by acceptance number."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, thresholds: Thresholds = USUAL) -> None:
         self.folder = folder
-        self.timeline = Timeline(Files(), folder, States())
+        self.timeline = Timeline(Files(), folder, States(), thresholds)
         self.due: list[int] = []
         self.done: set[int] = set()
 
@@ -271,8 +271,8 @@ def test_merge_of_nothing_pending_leaves_no_run(filled: Filled) -> None:
     assert filled.timeline.runs == []
 
 
-def test_many_runs_are_worth_a_merge(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timelines, "MERGE_RUN_COUNT", 3)
+def test_many_runs_are_worth_a_merge(tmp_path: Path) -> None:
+    filled = Filled(tmp_path, Thresholds(merge_run_count=3))
     for count in range(1, 4):
         assert filled.timeline.merge_candidates() == []
         filled.add([count])
@@ -281,9 +281,8 @@ def test_many_runs_are_worth_a_merge(filled: Filled, monkeypatch: pytest.MonkeyP
     assert filled.timeline.merge_candidates() == filled.timeline.runs
 
 
-def test_full_runs_are_left_alone(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timelines, "MERGE_RUN_COUNT", 2)
-    monkeypatch.setattr(timelines, "RUN_UNITS_MAX", 3)
+def test_full_runs_are_left_alone(tmp_path: Path) -> None:
+    filled = Filled(tmp_path, Thresholds(merge_run_count=2, run_units_max=3))
     filled.add([1, 2, 3])
     filled.seal()
     filled.add([4])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,10 +22,12 @@ from tests.unit.store.making import (
     take_window,
 )
 
-from dueline.errors import InvalidRequest, LimitExceeded, NotFound, StoreClosed
+from dueline.errors import InvalidRequest, LimitExceeded, StoreClosed
 from dueline.message import Message
-from dueline.store import PutResult, Store, restore, writing
+from dueline.store import PutResult, Store, restore
 from dueline.store.files import File, Files
+from dueline.store.pending import half_to_message
+from dueline.store.thresholds import Thresholds
 
 
 class CountingFile(File):
@@ -138,10 +141,16 @@ def test_table_with_a_row_that_fits_no_segment_is_refused(store: Store) -> None:
     assert store.pending_count() == 0
 
 
-def test_table_of_many_parts_is_one_group(
-    store: Store, wall: Wall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "PART_ROWS", 3)
+@pytest.fixture
+def parts_store(tmp_path: Path, wall: Wall) -> Iterator[Store]:
+    """A store that encodes tables three rows at a time."""
+    options = replace(SMALL, thresholds=Thresholds(part_rows=3))
+    with open_store(tmp_path / "parts", wall, options) as store:
+        yield store
+
+
+def test_table_of_many_parts_is_one_group(parts_store: Store, wall: Wall) -> None:
+    store = parts_store
     names = [f"key-{number}" for number in range(10)]
     table = pa.table(
         {
@@ -165,10 +174,8 @@ def test_table_of_many_parts_is_one_group(
     assert bodies(store, "a") == [b"key-8", b"key-6", b"key-4", b"key-2", b"key-0"]
 
 
-def test_bad_row_of_a_later_part_is_named_by_its_place(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "PART_ROWS", 3)
+def test_bad_row_of_a_later_part_is_named_by_its_place(parts_store: Store) -> None:
+    store = parts_store
     table = pa.table({"topic": ["t"] * 7 + ["not a topic"], "body": [b""] * 8, "delay_ms": [1] * 8})
 
     with pytest.raises(InvalidRequest, match="row 7: topic"):
@@ -184,7 +191,7 @@ def test_refused_put_raises(store: Store) -> None:
     assert store.put(ordinary()).position == 0
 
 
-def test_threads_share_a_group_commit(tmp_path: Path, wall: Wall) -> None:
+def test_threads_put_each_message_once_and_in_their_order(tmp_path: Path, wall: Wall) -> None:
     count = 8 * 40
     store = Store.open(tmp_path, SMALL, clock=wall.clock(), files=CountingFiles())
     before = CountingFile.sync_count
@@ -276,9 +283,8 @@ def test_half_message_is_delayed_from_its_commit_on(
     wall.advance(60_000)
     assert store.pending_count() == 0
 
-    committed = store.end_transaction(half.position, commit=True)
+    committed = store.put(half_to_message(store.record_at(half.position)))
 
-    assert committed is not None
     assert committed.due_ms == START_MS + 65_000
     (row,) = restore.messages(take_window(store)).to_pylist()
     assert (row["topic"], row["queue_id"], row["body"]) == ("orders", 1, b"tx")
@@ -292,31 +298,19 @@ def test_half_message_is_delayed_from_its_commit_on(
 def test_committed_message_without_delay_is_visible(store: Store) -> None:
     half = store.put(ordinary(b"tx", TRAN_MSG="true", PGROUP="g"))
 
-    committed = store.end_transaction(half.position, commit=True)
+    store.put(half_to_message(store.record_at(half.position)))
 
-    assert committed is not None
     (record,) = read_all(store)
     assert record.body == b"tx"
     assert record.sys_flag & 0xC == 8
     assert record.prepared_position == half.position
 
 
-def test_rolled_back_message_is_never_visible(store: Store) -> None:
-    half = store.put(ordinary(b"tx", TRAN_MSG="true", DELAY="1"))
-
-    assert store.end_transaction(half.position, commit=False) is None
+def test_half_message_that_nobody_commits_is_never_visible(store: Store) -> None:
+    store.put(ordinary(b"tx", TRAN_MSG="true", DELAY="1"))
 
     assert bodies(store) == []
     assert store.pending_count() == 0
-
-
-def test_only_half_messages_can_be_committed(store: Store) -> None:
-    result = store.put(ordinary())
-
-    with pytest.raises(InvalidRequest, match="half message"):
-        store.end_transaction(result.position, commit=True)
-    with pytest.raises(NotFound):
-        store.end_transaction(result.position + 5, commit=True)
 
 
 @pytest.mark.parametrize("kind", [4, 12])
