@@ -116,6 +116,25 @@ def test_damaged_record_is_named_and_passed_over(ten: Store, tmp_path: Path) -> 
     assert result.next_offset == 6
 
 
+def test_reading_does_not_write_and_a_checkpoint_mends_a_wrong_offset(
+    ten: Store, tmp_path: Path
+) -> None:
+    third = records.decode(bytes(ten.read("orders", 0, 3, count_max=1).records[0]))
+    path = tmp_path / "commitlog" / ("0" * 20)
+    with path.open("r+b") as file:
+        file.seek(third.position + 20)
+        file.write(b"\x77" * 8)
+    damaged = path.read_bytes()
+
+    result = ten.read("orders", 0, 2, count_max=3)
+
+    assert [records.decode(bytes(view)).queue_offset for view in result.records] == [2, 3, 4]
+    assert path.read_bytes() == damaged
+    ten.checkpoint()
+    assert path.read_bytes()[third.position + 20 : third.position + 28] == (3).to_bytes(8, "big")
+    assert ten.read("orders", 0, 3, count_max=1).records[0] == result.records[1]
+
+
 def test_record_by_position(store: Store) -> None:
     first, second = store.put(ordinary(b"one")), store.put(ordinary(b"two"))
 
