@@ -1,11 +1,10 @@
 """Batch reads: what waits and what was delivered, as DataFrames, with filters pushed down.
 
     view=pending     delayed messages that are not done. Pushed down: ranges of `due_ms` and
-    `deliver_at`,
-                     `topic` (=, in), `unique_id` and `keys` (=; an index finds them without a scan)
+                     `deliver_at`, `topic` (=, in), `unique_id` and `keys` (=; an index finds them
+                     without a scan)
     view=messages    what consumers of one topic (option or filter `topic`) can read. Pushed down:
-    `topic`,
-                     `queue_id` (=, in), ranges of `queue_offset` and `store_ms`
+                     `topic`, `queue_id` (=, in), ranges of `queue_offset` and `store_ms`
 
 A filter that is pushed down narrows what the broker sends; Spark still applies every filter itself,
 so that the narrowing may be coarse (a key matches whole words of `keys`, a time is cut to

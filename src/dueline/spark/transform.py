@@ -7,8 +7,9 @@ delivered. It must keep `origin`, `due_ms` and `shard` as they are; columns that
 aside.
 
     def unpaid_only(due: DataFrame) -> DataFrame:
-        orders = due.sparkSession.read.parquet("/data/orders") return due.join(orders, due.keys ==
-        orders.order_id, "left").where("coalesce(paid, false) = false")
+        orders = due.sparkSession.read.parquet("/data/orders")
+        joined = due.join(orders, due.keys == orders.order_id, "left")
+        return joined.where("coalesce(paid, false) = false")
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ as they are: the bytes are copied, not read and written again. What a log decide
 store time (now), store host, queue offset and mark. A message that waits gets one more property,
 TIMER_OUT_MS, which says its due time to the millisecond, whatever level it had.
 
-A batch is one atomic group: after a crash all of it is there or nothing, so that whoever knows how
-many messages are there knows which. The store must have no other writer meanwhile.
+A batch is one atomic group: after a crash all of it is there or nothing, so that the number of
+messages that are there says which. The store must have no other writer meanwhile.
 
 `begin` lets queues that are new here begin at another offset than 0, as they stood elsewhere, so
 that offsets which consumers keep for themselves go on to mean the same messages. It is durable

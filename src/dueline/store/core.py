@@ -2,8 +2,8 @@
 
 Three locks, always taken in this order:
 
-    commit_lock   whoever appends to the commit log, from stamping to fsync
-    delay_lock    whoever appends to the delay log, likewise
+    commit_lock   appends to the commit log, from stamping to fsync
+    delay_lock    appends to the delay log, likewise
     lock          everything in memory; held for moments, never across an fsync
 
 Order in a queue is a function of the commit log alone: records by (store time, position). A

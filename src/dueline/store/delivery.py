@@ -34,7 +34,7 @@ __all__ = ["DeliverResult", "Deliverer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverResult:
-    """What became of a delivery: rows appended, rows skipped (done before), origins dropped."""
+    """The outcome of a delivery: rows appended, rows skipped (done before), origins dropped."""
 
     delivered_count: int
     skipped_count: int

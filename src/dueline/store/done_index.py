@@ -1,7 +1,7 @@
-"""What became of delayed messages whose records are gone: the memory behind definite answers.
+"""The outcome of delayed messages whose records are gone: the memory behind definite answers.
 
 A delayed message that was cancelled or dropped stands in no log once its delay segment is deleted
-or compacted. Whoever asks about it later must not be told that it was never accepted. So before a
+or compacted. Later questions about it must not be answered with "unknown". So before a
 record goes, its names are entered here, 9 bytes each:
 
     hash   (8)   BLAKE2b of a name; sorted

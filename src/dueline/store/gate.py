@@ -9,7 +9,7 @@ Rows whose time has come are held back while a message of their queue that is du
 been carried over (`laggards.py`), and with them all that stands behind them in their queue. So what
 a queue has shown is always the beginning of that order, whether something was held back or not.
 
-Memory is bounded by whoever carries messages ahead: the row count is part of the source's
+Memory is bounded by the pipeline that carries messages ahead: the row count is part of the source's
 admission.
 """
 

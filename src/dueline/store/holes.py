@@ -9,7 +9,7 @@ unit that points at the damaged bytes, as every queue has it whose record was da
 The offset in a record has no check, so one of them by itself is not believed: a flipped bit must
 not move its neighbours. `fit` takes the longest row of claims that agree with each other. What is
 still readable of the damaged records themselves is believed only where it goes on behind the last
-sound one: whoever read them has stored the offset behind them.
+sound one: a consumer that read them has stored the offset behind them.
 """
 
 from __future__ import annotations

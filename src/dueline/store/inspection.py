@@ -36,7 +36,7 @@ DAMAGE: Final = "damage"
 
 Patience = Callable[[], bool]
 """Asked when the last segment ends in bytes that are no record: may they be looked at again?
-Whoever answers yes has waited a moment; a record that is being written is whole by then."""
+A caller that answers yes has waited a moment; a record that is being written is whole by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 Each record of a log is entered under the 32-bit hash of its unique id and of every word of its
 KEYS. New entries collect in memory (`open_keys.py`); sealed, they become a file sorted by hash
 (`columns.py`), and neighbouring files are merged. A lookup is a binary search per file. Hashes
-collide and old positions may be gone, so whoever looks up reads the record and compares the real
+collide and old positions may be gone, so the caller reads the record and compares the real
 key.
 
 Derived data: whatever is missing or damaged is rebuilt from the log. The index covers log

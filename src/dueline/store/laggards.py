@@ -1,4 +1,4 @@
-"""Pending messages whose time has come: whoever is due later in their queues waits for them.
+"""Pending messages whose time has come: what is due later in their queues waits for them.
 
 A message that was carried over ahead of time stands at the gate. If one of its queue that is due
 earlier has not been carried over yet, because it was accepted since and the pipeline is behind,

@@ -309,7 +309,7 @@ class Log(LogReader):
         self._synced_end = self.end
 
     def sync_from(self, position: int) -> None:
-        """Return when everything from `position` on is on disk, whoever wrote it.
+        """Return when everything from `position` on is on disk, also what an earlier process wrote.
 
         A process that was killed may have left bytes that only the operating system knows of.
         """

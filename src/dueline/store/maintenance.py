@@ -144,7 +144,7 @@ class Maintainer:
 
     def _trim_limit(self) -> int:
         """States are kept for what waits at the gate and for every record of the delay log: it
-        would be found there, and nobody could say what became of it."""
+        would be found there, and nobody could tell its state."""
         core = self._core
         if core.gate.row_count:
             return 0
@@ -371,7 +371,7 @@ class Maintainer:
                 core.segments.pop(base, None)
                 self._unused += core.delay_keys.drop_before(core.delay.start)
             if not is_remembered:
-                _log.warning("disk full: what became of messages %d to %d is forgotten", first, end)
+                _log.warning("disk full: the states of messages %d to %d are forgotten", first, end)
             count += 1
         return count
 

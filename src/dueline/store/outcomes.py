@@ -1,4 +1,4 @@
-"""What became of the delayed messages of a store, seen from outside and without locking it.
+"""The outcome of the delayed messages of a store, seen from outside and without locking it.
 
 The snapshot of the states is as old as the last checkpoint. What happened since stands in the tails
 of the logs, which are read from where the snapshot was made: deliveries and dropped origins in the
@@ -50,7 +50,7 @@ class Outcomes:
             self._load(root)
 
     def state_of(self, seq: int) -> str | None:
-        """What became of an acceptance number; None if it is not known."""
+        """The state of an acceptance number; None if it is not known."""
         if seq in self._changes:
             return _NAMES[self._changes[seq]]
         if self._states is None:

@@ -53,7 +53,7 @@ _HALF = HALF_TOPIC.encode()
 
 
 class Answer(enum.Enum):
-    """What became of a request to cancel or to reschedule."""
+    """The outcome of a request to cancel or to reschedule."""
 
     CANCELLED = "cancelled"
     RESCHEDULED = "rescheduled"
@@ -91,7 +91,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingMessage:
-    """A delayed message that was found: what it is, when it is due, what became of it."""
+    """A delayed message that was found: what it is, when it is due, its state."""
 
     seq: int
     due_ms: int
@@ -123,7 +123,7 @@ class Pending:
     def find(self, name: Name) -> list[PendingMessage]:
         """Delayed messages of this name, the newest first.
 
-        Also those that are done, as long as the store remembers what became of them. An offset id
+        Also those that are done, as long as the store remembers their outcome. An offset id
         stands for the unique id of the message at its place, so that it still names the message
         after a reschedule has moved it to another place.
         """

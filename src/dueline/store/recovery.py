@@ -128,8 +128,9 @@ class _Recovery:
     def _keep_names(self) -> None:
         """Make the names of all files durable, and remove temporary ones.
 
-        Whoever made a file syncs its folder, but may have been killed just before. The folders of
-        queues are not looked into: a checkpoint names none of their files before it has synced it.
+        A process that makes a file syncs its folder, but may have been killed just before. Folders
+        of queues are not looked into: a checkpoint names none of their files before it has synced
+        it.
         """
         core = self._core
         core.files.sync_folder(core.path.parent)

@@ -102,7 +102,7 @@ class Room:
         return self._size_bytes >= self._whole_bytes
 
     def spend(self) -> bool:
-        """Give a part of the reserve to whoever found no space; False: nothing is left."""
+        """Give a part of the reserve to a write that found no space; False: nothing is left."""
         with self._lock:
             if self._file is None or not self._size_bytes:
                 return False

@@ -52,7 +52,7 @@ def index(
     positions: Sequence[int],
     sizes: Sequence[int],
 ) -> None:
-    """Let the consume queues point to records that are durable, and tell who waits for them."""
+    """Let the consume queues point to records that are durable, and wake their readers."""
     for number, of_queue in rows.items():
         units = [(positions[row], sizes[row], drafts[row].tags_code) for row in of_queue]
         core.queues.append_to(number, np.array(units, dtype=UNIT_DTYPE))

@@ -1,4 +1,4 @@
-"""What became of every delayed message: one byte per acceptance number.
+"""The state of every delayed message: one byte per acceptance number.
 
     0 pending     waits in the delay log
     1 delivered   appended to the commit log (perhaps still waiting at the gate)

@@ -1,4 +1,4 @@
-"""The timeline: all delayed messages in due order, as runs, with what became of each.
+"""The timeline: all delayed messages in due order, as runs, with the state of each.
 
     open run ── seal ──▶ run ──┐
     (memory)             run ──┼── merge ──▶ run    neighbours become one, without what is done
