@@ -176,7 +176,7 @@ def test_mistakes_are_told_before_anything_is_sent(
     with Producer(broker.name_server) as producer, pytest.raises(InvalidRequest):
         producer.send(**{"topic": "orders", "body": b"x", **options})  # type: ignore[arg-type]
 
-    assert broker.engine.figures().sent_count == 0
+    assert broker.broker.meter.figures().sent_count == 0
 
 
 @pytest.mark.parametrize("delay", [3600, 3600.0, timedelta(hours=1), "1h", "PT1H"])

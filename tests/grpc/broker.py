@@ -20,7 +20,6 @@ from typing import Any, Self
 
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.engine import Engine
 from dueline.broker.retries import RetryOptions
 from dueline.broker.transactions import TransactionOptions
 from dueline.clock import Clock
@@ -53,10 +52,9 @@ class TestBroker:
             size_bytes_max=1 << 28,
             on_failure=self.failures.append,
         )
-        self.engine = Engine(self.store)
         offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
         self.broker = Broker(
-            self.engine,
+            self.store,
             offsets,
             submit=self.writer.submit,
             options=rules,
@@ -89,7 +87,7 @@ class TestBroker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.engine.refuse()
+        self.broker.refuse()
         self._stopping.set()
         self._carrier.join()
         for part in (self.asker, self.server, self.writer, self.receipts, self.ticker):
@@ -105,7 +103,7 @@ class TestBroker:
     @property
     def polls_waiting(self) -> int:
         """How many receives wait: each watches its topic and its group's retries."""
-        return len(self.engine._watches) // 2
+        return len(self.broker.reading.watches) // 2
 
     def _carry(self) -> None:
         """What Spark does, every few milliseconds."""

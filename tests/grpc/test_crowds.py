@@ -57,7 +57,7 @@ class Figures:
             "tasks": asyncio.run_coroutine_threadsafe(count(), loop).result(20),
             "connections": len(front._sides),
             "clients": len(self._broker.server._clients),
-            "watches": len(self._broker.engine._watches),
+            "watches": len(self._broker.broker.reading.watches),
         }
 
     def wait_until_as_before(self) -> None:
@@ -75,7 +75,7 @@ class Figures:
 def figures(broker: TestBroker, caller: Caller, topic: str) -> Figures:
     """Counted once the caller's own channel stands."""
     assert serves(caller, topic)
-    wait_until(lambda: len(broker.engine._watches) == 0, what="no waiting call")
+    wait_until(lambda: len(broker.broker.reading.watches) == 0, what="no waiting call")
     return Figures(broker)
 
 

@@ -91,13 +91,13 @@ def test_waiting_pull_is_woken_by_a_message(
         target=lambda: found.append(pull(caller, single, 0, long_polling_timeout={"seconds": 15}))
     )
     waiting.start()
-    wait_until(lambda: len(broker.engine._watches) > 0, what="a waiting pull")
+    wait_until(lambda: len(broker.broker.reading.watches) > 0, what="a waiting pull")
 
     caller.send(single, {"body": b"news"})
     waiting.join()
 
     assert found == [(OK, [b"news"], 1)]
-    wait_until(lambda: len(broker.engine._watches) == 0, what="no waiting pull")
+    wait_until(lambda: len(broker.broker.reading.watches) == 0, what="no waiting pull")
 
 
 @pytest.mark.parametrize(

@@ -346,4 +346,4 @@ def test_store_knows_the_clients_address(broker: TestBroker, caller: Caller, top
 
 def test_no_call_is_left_waiting(broker: TestBroker) -> None:
     """After everything above: long polls that ended have left nothing behind."""
-    wait_until(lambda: len(broker.engine._watches) == 0, what="no waiting receives")
+    wait_until(lambda: len(broker.broker.reading.watches) == 0, what="no waiting receives")

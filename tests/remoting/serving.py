@@ -14,7 +14,6 @@ from typing import Final, Self
 
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.engine import Engine
 from dueline.clock import Clock
 from dueline.server.asker import Asker
 from dueline.server.receipts import ReceiptWriter
@@ -65,11 +64,10 @@ class RunningBroker:
             size_bytes_max=256 << 20,
             on_failure=self.failures.append,
         )
-        self.engine = Engine(self.store)
         self._ticker = GateTicker(self.store, self.clock, on_failure=self.failures.append)
         self.store.observe(self._ticker)
         self.broker = Broker(
-            self.engine,
+            self.store,
             self.offsets,
             submit=self._writer.submit,
             options=rules,
@@ -118,7 +116,7 @@ class RunningBroker:
     def stop(self) -> None:
         self._stopping.set()
         self._carrier.join()
-        self.engine.refuse()
+        self.broker.refuse()
         self._asker.stop()
         self._writer.stop()
         self.service.stop()

@@ -232,9 +232,9 @@ def test_consume_queue_is_shown(peer: Peer) -> None:
 def test_stopping_broker_lets_waiting_pulls_go(broker: RunningBroker, peer: Peer) -> None:
     peer.send_message("orders")
     opaque = peer.send(RequestCode.PULL_MESSAGE, peer.pull_ext("orders", 1, suspend_ms=60_000))
-    wait_until(lambda: broker.engine.figures().waiting_reader_count, what="the pull to wait")
+    wait_until(lambda: broker.broker.meter.figures().waiting_reader_count, what="the pull to wait")
 
-    broker.engine.refuse()
+    broker.broker.refuse()
 
     assert peer.wait_answer(opaque).code == 19
     assert peer.send_message("orders").code == 14

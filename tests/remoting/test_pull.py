@@ -44,7 +44,7 @@ def test_pull_of_what_does_not_exist(peer: Peer, topic: str, queue_id: int, code
 def test_waiting_pull_is_woken_by_a_send(broker: RunningBroker, peer: Peer, sender: Peer) -> None:
     sender.send_message("orders", b"first")
     opaque = peer.send(RequestCode.PULL_MESSAGE, peer.pull_ext("orders", 1, suspend_ms=30_000))
-    wait_until(lambda: broker.engine.figures().waiting_reader_count, what="the pull to wait")
+    wait_until(lambda: broker.broker.meter.figures().waiting_reader_count, what="the pull to wait")
 
     sender.send_message("orders", b"second")
 
@@ -89,7 +89,7 @@ def test_unwanted_tags_do_not_end_the_waiting(
         RequestCode.PULL_MESSAGE,
         peer.pull_ext("orders", 0, suspend_ms=30_000, expression="blue || green"),
     )
-    wait_until(lambda: broker.engine.figures().waiting_reader_count, what="the pull to wait")
+    wait_until(lambda: broker.broker.meter.figures().waiting_reader_count, what="the pull to wait")
     for number in range(40):
         sender.send_message("orders", b"red %d" % number, TAGS="red")
 
@@ -155,9 +155,13 @@ def test_waiting_pull_of_a_peer_that_has_gone_is_forgotten(
     sender.send_message("orders")
     gone = Peer(broker.address)
     gone.send(RequestCode.PULL_MESSAGE, gone.pull_ext("orders", 1, suspend_ms=30_000))
-    wait_until(lambda: broker.engine.figures().waiting_reader_count == 1, what="the pull to wait")
+    wait_until(
+        lambda: broker.broker.meter.figures().waiting_reader_count == 1, what="the pull to wait"
+    )
 
     gone.close()
 
-    wait_until(lambda: broker.engine.figures().waiting_reader_count == 0, what="it to be forgotten")
+    wait_until(
+        lambda: broker.broker.meter.figures().waiting_reader_count == 0, what="it to be forgotten"
+    )
     assert sum(hub.request_count for hub in broker.service.hubs) == 0

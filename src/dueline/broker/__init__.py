@@ -1,6 +1,6 @@
 """What every messaging protocol shares: topics, groups, offsets, locks, retries, transactions.
 
-Above the engine and below the servers; knows no sockets and no event loop.
+Above the store and below the servers; knows no sockets and no event loop.
 """
 
 from dueline.broker.broker import Broker, BrokerOptions

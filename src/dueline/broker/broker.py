@@ -1,4 +1,4 @@
-"""Everything that a messaging protocol needs beside the engine, in one place.
+"""Everything that a messaging protocol needs, in one place.
 
     topics            which topics there are                      topics.json
     group_table       what consumer groups may do                 subscriptionGroup.json
@@ -11,6 +11,9 @@
     delayed           messages that were accepted and are not due the store
     acceptance        whether anything new is taken               memory
     receiving         consumers that receive and acknowledge      memory
+    reading           pulls, and who waits for what               memory: waiting readers
+    progress          how far groups are                          the offsets
+    meter             figures for people and monitors             memory
 
 Both protocols share one `Broker`, so a message that is sent with one is received with the other.
 """
@@ -22,22 +25,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from dueline.broker.acceptance import Acceptance
 from dueline.broker.asking import Asking
 from dueline.broker.consumer_groups import ConsumerGroups
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.delayed import Delayed
-from dueline.broker.engine import Engine
+from dueline.broker.figures import Meter
 from dueline.broker.group_configs import GroupTable
 from dueline.broker.groups import Groups
 from dueline.broker.inflight import InFlight, Receiving
 from dueline.broker.locks import QueueLocks
 from dueline.broker.pipeline import Pipeline, PipelineStatus
+from dueline.broker.progress import Progress
+from dueline.broker.reading import Reading
 from dueline.broker.retries import RetryOptions
 from dueline.broker.topics import TopicOptions, Topics
 from dueline.broker.transactions import TransactionOptions, Transactions
 from dueline.broker.writing import Done, Put
 from dueline.message import Message
-from dueline.store import Files
+from dueline.store import Files, Store
 
 __all__ = ["Broker", "BrokerOptions"]
 
@@ -59,7 +65,7 @@ class Broker:
 
     def __init__(  # noqa: PLR0913 - what it stands on, mostly keyword-only
         self,
-        engine: Engine,
+        store: Store,
         offsets: ConsumerOffsets,
         *,
         submit: Put,
@@ -77,52 +83,57 @@ class Broker:
             InvalidRequest: a file of receipts that is none.
         """
         self.options: Final = options or BrokerOptions()
-        self.engine: Final = engine
-        self.store: Final = engine.store
-        self.clock: Final = engine.clock
-        self.acceptance: Final = engine.acceptance
+        self.store: Final = store
+        self.clock: Final = store.clock
+        self.acceptance: Final = Acceptance()
         self._submit = submit
         self.offsets: Final = offsets
-        files, clock, store = files or Files(), self.clock, self.store
-        folder = store.path / "config"
+        files, folder = files or Files(), store.path / "config"
+        path = folder / "topics.json"
         self.topics: Final = Topics(
-            folder / "topics.json", files, clock=clock, options=self.options.topics, stored=store
+            path, files, clock=self.clock, options=self.options.topics, stored=store
         )
-        self.group_table: Final = GroupTable(
-            folder / "subscriptionGroup.json",
-            files,
-            clock=clock,
-            auto_create=self.options.auto_create_groups,
-        )
+        path, auto_create = folder / "subscriptionGroup.json", self.options.auto_create_groups
+        self.group_table: Final = GroupTable(path, files, clock=self.clock, auto_create=auto_create)
         self.groups: Final = Groups()
         self.locks: Final = QueueLocks(self.clock)
-        self.transactions: Final = Transactions(
-            self.store, offsets, self.put, self.options.transactions
-        )
+        self.transactions: Final = Transactions(store, offsets, self.put, self.options.transactions)
         self.asking: Final = Asking(self.transactions)
         self.delayed: Final = Delayed(
-            self.store, self.acceptance, self.topics, broker_name=self.options.broker_name
+            store, self.acceptance, self.topics, broker_name=self.options.broker_name
         )
-        self.pipeline: Final = Pipeline(self.store, self.delayed, status=pipeline_status)
+        self.pipeline: Final = Pipeline(store, self.delayed, status=pipeline_status)
         self.inflight: Final = InFlight(
             receipts_path or folder / "receipts.log",
             files=files,
-            store=engine.store,
+            store=store,
             clock=self.clock,
             offsets=offsets,
-            is_synced=engine.store.options.flush == "sync",
+            is_synced=store.options.flush == "sync",
         )
         self.consumer_groups: Final = ConsumerGroups(
             self.group_table, self.topics, offsets, self.inflight
         )
+        self.reading: Final = Reading(
+            store, self.acceptance, self.topics, self.group_table, self.groups
+        )
+        self.progress: Final = Progress(
+            offsets, self.reading, self.topics, self.groups, self.consumer_groups
+        )
+        self.meter: Final = Meter(store, self.reading.watches)
         self.receiving: Final = Receiving(
-            engine,
+            self.reading,
             self.inflight,
             put=self.put,
             topics=self.topics,
             groups=self.group_table,
             retries=self.options.retries,
         )
+
+    def refuse(self) -> None:
+        """Accept nothing more and let waiting readers go; what was accepted is still answered."""
+        self.acceptance.end()
+        self.reading.watches.wake_all()
 
     def put(self, messages: Sequence[Message], done: Done) -> None:
         """Hand messages to the writer as they are; `done` is called from its thread.

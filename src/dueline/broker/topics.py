@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from dueline.admission import check_queue_id
+from dueline.admission import check_queue_id, check_target
 from dueline.broker.config_table import ConfigTable, Form, Snapshot
 from dueline.broker.names import (
+    DEAD_PREFIX,
     DEFAULT_TOPIC,
     OUTCOME_TOPIC,
     SELF_TEST_TOPIC,
@@ -226,6 +227,18 @@ class Topics:
             return self.find(name)
         count = min(max(queue_count, 1), default.write_queue_nums)
         return _new_topic(name, count, default.perm & ~Permission.INHERIT)
+
+    def for_client(self, name: str) -> TopicConfig:
+        """The topic that a client asks for before it sends or receives, made if it may be.
+
+        Raises:
+            NotFound: it does not exist and is not made by being used.
+            InvalidRequest: the broker's own, or a name that no topic can have.
+        """
+        check_target(name)
+        if name.startswith(DEAD_PREFIX):
+            return self.ensure(name, queue_count=1)
+        return self.for_send(name, queue_count=self.options.queue_count)
 
     def check_rows(self, last_queue_ids: Mapping[str, int]) -> None:
         """Refuse rows for topics that cannot be written to; makes nothing.

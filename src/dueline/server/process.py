@@ -1,6 +1,6 @@
 """One broker: a store, the threads around it, and its ports: Flight, and RocketMQ's 4.x protocol.
 
-    gRPC threads ──▶ engine ──▶ writer thread ──▶ store ◀── gate thread: opens the gate in time
+    gRPC threads ──▶ broker ──▶ writer thread ──▶ store ◀── gate thread: opens the gate in time
     remoting loop ─▶   ▲                          │   ▲
                        └───── readers woken ◀─────┘   └──── caretaker thread: checkpoints, retention
 
@@ -26,7 +26,6 @@ import pyarrow as pa
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.backups import RECEIPTS_FILE, Backups
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.engine import Engine
 from dueline.broker.housekeeping import Housekeeping
 from dueline.broker.pipeline import PipelineStatus
 from dueline.broker.pipeline.status import OnChange
@@ -72,7 +71,6 @@ class BrokerProcess:
     """A running broker; `start` it once, `stop` it once."""
 
     store: Store
-    engine: Engine
     broker: Broker
     connections: Connections
     remoting_options: RemotingOptions
@@ -140,9 +138,8 @@ class BrokerProcess:
             size_bytes_max=config.send.queue_size_bytes_max,
             on_failure=self._fail,
         )
-        self.engine = Engine(self.store)
         self.broker = Broker(
-            self.engine,
+            self.store,
             ConsumerOffsets(config.folder / "consumerOffset.json", self._files),
             submit=self._writer.submit,
             files=self._files,
@@ -226,7 +223,7 @@ class BrokerProcess:
 
     def refuse(self) -> None:
         """Accept nothing new from now on; readers that wait are let go."""
-        self.engine.refuse()
+        self.broker.refuse()
 
     def fill_runway(self) -> None:
         """Before the pipeline stops: let it carry over what falls due while it is away."""

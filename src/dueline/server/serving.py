@@ -155,5 +155,5 @@ async def _watch(broker: BrokerProcess, watcher: Watcher, stopping: asyncio.Even
                 await stopping.wait()
                 return
         except TimeoutError:
-            figures = await asyncio.to_thread(broker.engine.figures)
+            figures = await asyncio.to_thread(broker.broker.meter.figures)
             watcher.tick(figures, broker.pipeline.report())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.engine import Engine
 from dueline.broker.sending import Destination, Sending
 from dueline.broker.writing import Done, Results
 from dueline.errors import LimitExceeded
@@ -78,7 +77,7 @@ class World:
         self.groups: list[list[Message]] = []
         self.room: int | None = None
         self.broker = Broker(
-            Engine(self.store),
+            self.store,
             ConsumerOffsets(folder / "consumerOffset.json", Files()),
             submit=self._submit,
             options=options,

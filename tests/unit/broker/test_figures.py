@@ -157,3 +157,13 @@ def test_a_message_that_is_cancelled_at_the_gate_is_not_late(
     store.open_gate()
 
     assert meter.lateness.figures(time.now_ms).count == 0
+
+
+def test_the_next_due_may_be_at_the_gate_already(store: Store, meter: Meter) -> None:
+    put(store, 1_000)
+    store.deliver([window(store, 5_000)])
+    put(store, 2_000)
+
+    figures = meter.figures()
+
+    assert (figures.next_due_ms, figures.pending_count, figures.at_gate_count) == (1_001_000, 1, 1)

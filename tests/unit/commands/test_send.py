@@ -54,7 +54,7 @@ def test_a_time_in_the_past_is_refused(broker: BrokerProcess, run: Run) -> None:
 
     assert ran.code == 2
     assert "expected a time to come, found 2001-01-01" in ran.err
-    assert broker.engine.figures().sent_count == 0
+    assert broker.broker.meter.figures().sent_count == 0
 
 
 def test_many_messages_are_numbered(broker: BrokerProcess, run: Run) -> None:

@@ -28,13 +28,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from dueline.admission import is_closed
-from dueline.broker.engine import Engine
 from dueline.broker.filters import EVERYTHING, Filter
 from dueline.broker.group_configs import GroupTable
 from dueline.broker.inflight.dead_letters import DeadLetters
 from dueline.broker.inflight.holding import Held, Holding, Outcomes, Taken
 from dueline.broker.inflight.inflight import InFlight
 from dueline.broker.names import retry_topic
+from dueline.broker.reading import Reading
 from dueline.broker.retries import RetryOptions
 from dueline.broker.topics import Permission, Topics
 from dueline.broker.watches import Watch
@@ -86,7 +86,7 @@ class Receiving:
 
     def __init__(  # noqa: PLR0913 - what it stands on, by keyword
         self,
-        engine: Engine,
+        reading: Reading,
         inflight: InFlight,
         *,
         put: Put,
@@ -96,7 +96,7 @@ class Receiving:
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic_s = monotonic_s
-        self._engine = engine
+        self._reading = reading
         self._inflight = inflight
         self._topics = topics
         self._groups = groups
@@ -115,7 +115,7 @@ class Receiving:
             self._holding(request),
             queue_ids=self._queue_ids(request),
             topics=self._topics,
-            engine=self._engine,
+            reading=self._reading,
             inflight=self._inflight,
             dead_letters=self._dead_letters,
             monotonic_s=self._monotonic_s,
@@ -205,7 +205,7 @@ class Receive:
         *,
         queue_ids: Sequence[int],
         topics: Topics,
-        engine: Engine,
+        reading: Reading,
         inflight: InFlight,
         dead_letters: DeadLetters,
         monotonic_s: Callable[[], float],
@@ -218,7 +218,7 @@ class Receive:
         self._queue_ids = queue_ids
         self._topics = topics
         self._retry_topic = retry_topic(request.group) if request.with_retries else None
-        self._engine = engine
+        self._reading = reading
         self._inflight = inflight
         self._dead_letters = dead_letters
         self._monotonic_s = monotonic_s
@@ -302,7 +302,7 @@ class Receive:
     @property
     def is_over(self) -> bool:
         """Is it time for an empty answer?"""
-        return self._end_s <= self._monotonic_s() or not self._engine.is_accepting
+        return self._end_s <= self._monotonic_s() or not self._reading.acceptance.is_open
 
     def give_up(self) -> None:
         """Look a last time: another consumer needs the place."""
@@ -314,7 +314,7 @@ class Receive:
         next_ms = self._inflight.next_visible_ms(self.group, self.topic)
         if next_ms is None:
             return min(left_s, _LOOK_AGAIN_S_MAX)
-        return min(left_s, max(next_ms - self._engine.clock.now_ms(), 1) / 1_000)
+        return min(left_s, max(next_ms - self._reading.clock.now_ms(), 1) / 1_000)
 
     def watch(self, wake: Callable[[], None]) -> None:
         """Call `wake` when there may be messages, from any thread; then watch again and look.
@@ -325,7 +325,7 @@ class Receive:
         self._unwatch_lanes = self._inflight.watch(self.group, self.topic, wake)
         for topic in (self.topic, self._retry_topic):
             if topic is not None:
-                self._watches.append(self._engine.watch(topic, None, wake))
+                self._watches.append(self._reading.watch(topic, None, wake))
 
     def unwatch(self) -> None:
         """Nobody is to be called any more; no error if nobody was."""

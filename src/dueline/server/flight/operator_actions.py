@@ -55,7 +55,7 @@ class OperatorActions:
         return control.Complained()
 
     def _report(self, request: control.Report) -> control.Reported:
-        figures = self._broker.engine.figures()
+        figures = self._broker.meter.figures()
         stats = self._broker.store.stats()
         lateness = figures.lateness
         return control.Reported(

@@ -88,6 +88,7 @@ _NOT_FOUND: Final = {
 _SUBJECTS: Final = {
     "filter": Code.ILLEGAL_FILTER_EXPRESSION,
     "permission": Code.FORBIDDEN,
+    "offset": Code.ILLEGAL_OFFSET,
     "delivered message": Code.PRECONDITION_FAILED,
 }
 _FIELDS: Final = {

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any, Final
 
-from dueline.broker.filters import Filter
+from dueline.broker.reading import Pull
+from dueline.broker.topics import check_readable
 from dueline.errors import BrokerError
 from dueline.message import decode_properties
 from dueline.server.grpc.bodies import is_heavy
@@ -29,39 +29,17 @@ from dueline.server.grpc.polling import News, polling_s
 from dueline.server.grpc.routes import Routes, topic_of
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
-from dueline.store import ReadStatus, Record
+from dueline.store import ReadResult, ReadStatus, Record
 from dueline.store.record import decode
 
 __all__ = ["GrpcOffsets"]
 
-_SCAN_COUNT_MAX: Final = 64
-"""Reads without a match before the caller is asked to pull again."""
 _POLICY: Final = ENUMS["QueryOffsetPolicy"]
 
 _Pulled: Final = message_class("PullMessageResponse")
 _Got: Final = message_class("GetOffsetResponse")
 _Updated: Final = message_class("UpdateOffsetResponse")
 _Queried: Final = message_class("QueryOffsetResponse")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pull:
-    """A pull, understood and checked."""
-
-    topic: str
-    queue_id: int
-    count_max: int
-    wanted: Filter
-    polling_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What a pull leads to."""
-
-    status: Any
-    next_offset: int
-    messages: tuple[tuple[Record, dict[str, str]], ...] = ()
 
 
 class GrpcOffsets:
@@ -76,26 +54,31 @@ class GrpcOffsets:
     async def pull_message(self, request: Any, context: Any) -> AsyncIterator[Any]:
         try:
             client_id_of(context)
-            pull = await self._understand(request, context)
-            found = await self._pull(pull, request.offset, self._parts.peers(context.peer()))
+            pull = await self._understand(request)
+            wait_s = polling_s(request, context, self._parts.options, default_ms=0)
+            peer = self._parts.peers(context.peer())
+            found = await self._pull(pull, request.offset, wait_s, peer)
         except BrokerError as error:
             yield _Pulled(status=status(error))
             return
-        yield _Pulled(status=found.status)
-        for record, properties in found.messages:
-            yield _Pulled(message=await self._proto(record, properties, request))
+        yield _Pulled(status=_status(found, request.offset))
+        for record in map(decode, found.records):
+            yield _Pulled(message=await self._proto(record, request))
         yield _Pulled(next_offset=found.next_offset)
 
-    async def _proto(self, record: Record, properties: dict[str, str], request: Any) -> Any:
+    async def _proto(self, record: Record, request: Any) -> Any:
         def make() -> Any:
+            properties = decode_properties(record.properties)
             topic, due_ms = request.message_queue.topic, due_ms_of(record, properties)
             return plain_proto(record, properties, topic=topic, due_ms=due_ms)
 
         return await self._parts.off_loop(make) if is_heavy(record) else make()
 
-    async def _understand(self, request: Any, context: Any) -> _Pull:
-        self._parts.broker.group_table.find(name_of(request.group))
+    async def _understand(self, request: Any) -> Pull:
+        group = name_of(request.group)
+        self._parts.broker.group_table.find(group)  # before a topic is made for it
         topic, queue_id = await self._queue(request.message_queue)
+        self._parts.broker.reading.check(group, topic, queue_id)
         if request.batch_size < 1:
             raise Refused(
                 Code.BAD_REQUEST, f"batch size: expected 1 or more, found {request.batch_size}"
@@ -104,62 +87,37 @@ class GrpcOffsets:
             raise Refused(
                 Code.ILLEGAL_OFFSET, f"offset: expected 0 or more, found {request.offset}"
             )
-        return _Pull(
+        return Pull(
             topic=topic,
             queue_id=queue_id,
-            count_max=min(request.batch_size, self._parts.options.receive_count_max),
             wanted=filter_from(request.filter_expression),
-            polling_s=polling_s(request, context, self._parts.options, default_ms=0),
+            count_max=min(request.batch_size, self._parts.options.receive_count_max),
+            is_exact=True,
         )
 
-    async def _pull(self, pull: _Pull, offset: int, peer: Peer) -> _Found:
+    async def _pull(self, pull: Pull, offset: int, wait_s: float, peer: Peer) -> ReadResult:
         """What there is at the offset; waits at the end of the queue."""
-        found = await self._parts.off_loop(lambda: self._read(pull, offset))
-        if found is not None or pull.polling_s <= 0:
-            return found or _nothing(offset)
+        found = await self._read(pull, offset)
+        if found.status is not ReadStatus.AT_END or wait_s <= 0:
+            return found
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + pull.polling_s
+        end_s = loop.time() + wait_s
         with (
-            News(self._parts.engine, [pull.topic]) as news,
+            News(self._parts.broker.reading, [pull.topic]) as news,
             peer.take(self._parts.polls, news.give_up),
         ):
             while True:
-                found = await self._parts.off_loop(lambda: self._read(pull, offset))
+                # From behind what was read and not wanted.
+                found = await self._read(pull, found.next_offset)
                 left_s = end_s - loop.time()
-                is_over = left_s <= 0 or news.is_over
-                if found is not None or is_over or not self._parts.engine.is_accepting:
-                    return found or _nothing(offset)
+                is_over = left_s <= 0 or news.is_over or not self._parts.broker.acceptance.is_open
+                if found.status is not ReadStatus.AT_END or is_over:
+                    return found
                 await news.wait(left_s)
 
-    def _read(self, pull: _Pull, offset: int) -> _Found | None:
-        """None: the queue ends here."""
-        at = offset
-        for _ in range(_SCAN_COUNT_MAX):
-            result = self._parts.engine.store.read(
-                pull.topic,
-                pull.queue_id,
-                at,
-                count_max=pull.count_max,
-                accept=pull.wanted.accept,
-            )
-            if result.status in (ReadStatus.BEFORE_START, ReadStatus.BEYOND_END):
-                return self._misplaced(pull, at)
-            if result.status is ReadStatus.AT_END:
-                break
-            chosen = tuple(
-                (record, properties)
-                for record in map(decode, result.records)
-                if _matches(pull.wanted, properties := decode_properties(record.properties))
-            )
-            at = result.next_offset
-            if chosen:
-                return _Found(status=ok(), next_offset=at, messages=chosen)
-        return None if at == offset else _nothing(at)
-
-    def _misplaced(self, pull: _Pull, offset: int) -> _Found:
-        start, end = self._parts.engine.store.offset_range(pull.topic, pull.queue_id)
-        error = Refused(Code.ILLEGAL_OFFSET, f"offset: expected {start} to {end}, found {offset}")
-        return _Found(status=status(error), next_offset=min(max(offset, start), end))
+    async def _read(self, pull: Pull, offset: int) -> ReadResult:
+        reading = self._parts.broker.reading
+        return (await self._parts.off_loop(lambda: reading.pull(pull, offset))).result
 
     # Offsets
 
@@ -167,7 +125,7 @@ class GrpcOffsets:
         group = name_of(request.group)
         self._parts.broker.group_table.find(group)
         topic, queue_id = await self._queue(request.message_queue)
-        offset = self._parts.broker.offsets.get(group, topic).get(queue_id)
+        offset = self._parts.broker.progress.offset(group, topic, queue_id)
         if offset is None:
             raise Refused(
                 Code.OFFSET_NOT_FOUND,
@@ -176,21 +134,16 @@ class GrpcOffsets:
         return _Got(status=ok(), offset=offset)
 
     async def update_offset(self, request: Any, context: Any) -> Any:
-        group = name_of(request.group)
-        self._parts.broker.group_table.find(group)
         topic, queue_id = await self._queue(request.message_queue)
-        end = self._parts.engine.store.offset_range(topic, queue_id)[1]
-        if not 0 <= request.offset <= end:
-            raise Refused(
-                Code.ILLEGAL_OFFSET, f"offset: expected 0 to {end}, found {request.offset}"
-            )
-        self._parts.broker.offsets.set(group, topic, {queue_id: request.offset})
+        progress = self._parts.broker.progress
+        progress.commit(name_of(request.group), topic, queue_id, request.offset)
+        await self._parts.saved()
         return _Updated(status=ok())
 
     async def query_offset(self, request: Any, context: Any) -> Any:
         topic, queue_id = await self._queue(request.message_queue)
-        store = self._parts.engine.store
-        start, end = store.offset_range(topic, queue_id)
+        reading = self._parts.broker.reading
+        start, end = reading.offset_range(topic, queue_id)
         if request.query_offset_policy == _POLICY["BEGINNING"]:
             return _Queried(status=ok(), offset=start)
         if request.query_offset_policy == _POLICY["END"]:
@@ -201,25 +154,20 @@ class GrpcOffsets:
                 "offset policy: expected BEGINNING, END, or TIMESTAMP with a timestamp",
             )
         wanted_ms = request.timestamp.ToMilliseconds()
-        offset = await self._parts.off_loop(lambda: store.search_offset(topic, queue_id, wanted_ms))
+        offset = await self._parts.off_loop(lambda: reading.offset_at(topic, queue_id, wanted_ms))
         return _Queried(status=ok(), offset=offset)
 
     async def _queue(self, queue: Any) -> tuple[str, int]:
         topic = topic_of(queue.topic)
-        config = await self._routes.find_readable(topic)
-        if not 0 <= queue.id < config.read_queue_nums:
-            raise Refused(
-                Code.BAD_REQUEST,
-                f"topic {topic}: expected queue 0 to {config.read_queue_nums - 1}, "
-                f"found {queue.id}",
-            )
+        check_readable(await self._routes.find(topic), queue.id)
         return topic, queue.id
 
 
-def _matches(wanted: Filter, properties: dict[str, str]) -> bool:
-    return wanted.matches is None or wanted.matches(properties)
-
-
-def _nothing(offset: int) -> _Found:
-    error = Refused(Code.MESSAGE_NOT_FOUND, "no message came while the puller waited")
-    return _Found(status=status(error), next_offset=offset)
+def _status(found: ReadResult, offset: int) -> Any:
+    """How a pull has ended."""
+    if found.status is ReadStatus.FOUND:
+        return ok()
+    if found.status in (ReadStatus.AT_END, ReadStatus.NO_MATCH):
+        return status(Refused(Code.MESSAGE_NOT_FOUND, "no message came while the puller waited"))
+    text = f"offset: expected {found.start} to {found.end}, found {offset}"
+    return status(Refused(Code.ILLEGAL_OFFSET, text))

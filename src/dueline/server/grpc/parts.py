@@ -46,10 +46,6 @@ class Parts:
     polls: Shares
 
     @property
-    def engine(self) -> Any:
-        return self.broker.engine
-
-    @property
     def executor(self) -> Executor:
         return self.runtime.threads
 

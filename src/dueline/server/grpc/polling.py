@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from dueline.broker.engine import Engine
+from dueline.broker.reading import Reading
 from dueline.broker.watches import Watch
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.options import GrpcOptions
@@ -47,8 +47,8 @@ def polling_s(request: Any, context: Any, options: GrpcOptions, *, default_ms: i
 class News:
     """Wakes one waiting call when its topics grow."""
 
-    def __init__(self, engine: Engine, topics: Sequence[str]) -> None:
-        self._engine = engine
+    def __init__(self, reading: Reading, topics: Sequence[str]) -> None:
+        self._reading = reading
         self._topics = topics
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
@@ -88,7 +88,7 @@ class News:
         self._watch()
 
     def _watch(self) -> None:
-        self._watches = [self._engine.watch(topic, None, self.wake) for topic in self._topics]
+        self._watches = [self._reading.watch(topic, None, self.wake) for topic in self._topics]
 
     def _unwatch(self) -> None:
         for watch in self._watches:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dueline.admission import is_closed
-from dueline.broker.names import DEAD_PREFIX
 from dueline.broker.topics import Permission, TopicConfig, check_readable
 from dueline.message import check_topic
 from dueline.server.grpc.codes import Code, Refused, ok
@@ -86,13 +84,7 @@ class Routes:
         Raises:
             NotFound: it does not exist and is not made by being used.
         """
-        if is_closed(topic):
-            raise Refused(Code.ILLEGAL_TOPIC, f"topic {topic}: expected one of yours")
-        topics = self._parts.broker.topics
-        if topic.startswith(DEAD_PREFIX):
-            config = topics.ensure(topic, queue_count=1)
-        else:
-            config = topics.for_send(topic, queue_count=topics.options.queue_count)
+        config = self._parts.broker.topics.for_client(topic)
         await self._parts.saved()
         return config
 

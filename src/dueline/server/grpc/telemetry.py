@@ -106,7 +106,7 @@ class Telemetry:
 
     def _set_producer(self, settings: Any) -> None:
         publishing = settings.publishing
-        publishing.max_body_size = self._parts.engine.store.options.body_size_max
+        publishing.max_body_size = self._parts.broker.store.options.body_size_max
         publishing.validate_message_type = True
         policy = settings.backoff_policy
         policy.max_attempts = 3
@@ -116,7 +116,7 @@ class Telemetry:
 
     def _set_consumer(self, settings: Any) -> None:
         group = name_of(settings.subscription.group)
-        config = self._parts.broker.group_table.find(group)
+        config = self._parts.broker.consumer_groups.ensure(group)
         options = self._parts.options
         subscription = settings.subscription
         subscription.fifo = bool(config.consume_message_orderly)
@@ -133,7 +133,8 @@ class Telemetry:
         if client is not None:
             client.seen_ms = self._parts.now_ms()
         if request.client_type in _CONSUMERS:
-            self._parts.broker.group_table.find(name_of(request.group))
+            self._parts.broker.consumer_groups.ensure(name_of(request.group))
+            await self._parts.saved()
         return _Heartbeat(status=ok())
 
     async def notify_client_termination(self, request: Any, context: Any) -> Any:

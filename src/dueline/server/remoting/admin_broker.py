@@ -61,7 +61,7 @@ class BrokerAdmin:
 
     def runtime(self, _: Request) -> Answer:
         """Names that RocketMQ's tools print, and ours beside them."""
-        figures = self._context.engine.figures()
+        figures = self._context.broker.meter.figures()
         log = self._context.store.stats()["commit_log"]
         seconds = max((figures.now_ms - figures.started_ms) / 1_000, 0.001)
         rate = f"{figures.sent_count / seconds:.1f}"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
-from dueline.broker.names import is_system_group
-from dueline.errors import InvalidRequest
-from dueline.server.remoting.admin_topics import store_ms_at
+from dueline.broker.progress import QueueLag
 from dueline.server.remoting.answers import OK, Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
@@ -48,9 +45,6 @@ from dueline.wire.codes import RequestCode, ResponseCode
 from dueline.wire.headers import ConsumerGroupRequest
 
 __all__ = ["GroupAdmin"]
-
-EVERYTHING_MS: Final = -1
-"""A reset to this time means the end of the queue."""
 
 
 class GroupAdmin:
@@ -133,16 +127,16 @@ class GroupAdmin:
 
     def progress(self, request: Request) -> Answer:
         header = ConsumeStatsRequest.decode(request.command.ext)
-        topics = [header.topic] if header.topic else self._topics_of(header.consumer_group)
-        return Answer(body=self._progress(header.consumer_group, topics).encode())
+        verbs, group = self._broker.progress, header.consumer_group
+        topics = [header.topic] if header.topic else verbs.topics_of(group)
+        found = {topic: verbs.of_topic(group, topic) for topic in topics}
+        return Answer(body=self._stats(found).encode())
 
     def all_progress(self, request: Request) -> Answer:
         """Every group's progress, by name; orderly groups are not told apart."""
         BrokerConsumeStatsRequest.decode(request.command.ext)
         stats = {
-            group: self._progress(group, self._topics_of(group))
-            for group in sorted({group for _, group in self._offsets.all()})
-            if not is_system_group(group)
+            group: self._stats(found) for group, found in self._broker.progress.of_groups().items()
         }
         total = sum(
             each.broker_offset - each.consumer_offset
@@ -156,53 +150,37 @@ class GroupAdmin:
         }
         return Answer(body=fastjson.dumps(body))
 
-    def _progress(self, group: str, topics: list[str]) -> ConsumeStats:
-        table = {}
-        for topic in topics:
-            offsets = self._offsets.get(group, topic)
-            for queue_id in self._queue_ids(topic):
-                _, end = self._context.store.offset_range(topic, queue_id)
-                offset = offsets.get(queue_id, 0)
-                table[self._queue(topic, queue_id)] = QueueProgress(
-                    broker_offset=end,
-                    consumer_offset=offset,
-                    pull_offset=offset,
-                    last_timestamp=store_ms_at(self._context, topic, queue_id, offset - 1),
-                )
+    def _stats(self, topics: Mapping[str, Mapping[int, QueueLag]]) -> ConsumeStats:
+        table = {
+            self._queue(topic, queue_id): QueueProgress(
+                broker_offset=each.end,
+                consumer_offset=each.offset,
+                pull_offset=each.offset,
+                last_timestamp=each.consumed_ms,
+            )
+            for topic, queues in topics.items()
+            for queue_id, each in queues.items()
+        }
         return ConsumeStats(offset_table=table)
 
     def time_spans(self, request: Request) -> Answer:
         header = ConsumeTimeSpanRequest.decode(request.command.ext)
-        offsets = self._offsets.get(header.group, header.topic)
         now_ms = self._context.clock.now_ms()
-        spans = []
-        for queue_id in self._queue_ids(header.topic):
-            start, end = self._context.store.offset_range(header.topic, queue_id)
-            offset = offsets.get(queue_id, 0)
-            consumed_ms = store_ms_at(self._context, header.topic, queue_id, offset - 1)
-            next_ms = store_ms_at(self._context, header.topic, queue_id, offset)
-            spans.append(
-                ConsumeTimeSpan(
-                    message_queue=self._queue(header.topic, queue_id),
-                    min_time_stamp=store_ms_at(self._context, header.topic, queue_id, start),
-                    max_time_stamp=store_ms_at(self._context, header.topic, queue_id, end - 1),
-                    consume_time_stamp=consumed_ms,
-                    delay_time=now_ms - next_ms if next_ms else 0,
-                )
+        spans = [
+            ConsumeTimeSpan(
+                message_queue=self._queue(header.topic, queue_id),
+                min_time_stamp=each.first_ms,
+                max_time_stamp=each.last_ms,
+                consume_time_stamp=each.consumed_ms,
+                delay_time=now_ms - each.next_ms if each.next_ms else 0,
             )
+            for queue_id, each in self._broker.progress.times(header.group, header.topic).items()
+        ]
         return Answer(body=ConsumeTimeSpans(consume_time_span_set=spans).encode())
 
     def topics_of(self, request: Request) -> Answer:
         group = GroupRequest.decode(request.command.ext).group
-        return Answer(body=TopicList(topic_list=self._topics_of(group)).encode())
-
-    def _topics_of(self, group: str) -> list[str]:
-        """What a group has read, and what it subscribes to now."""
-        found = set(self._offsets.topics_of(group))
-        known = self._context.groups.get(group)
-        if known is not None:
-            found |= set(known.subscriptions)
-        return sorted(topic for topic in found if self._context.topics.get(topic) is not None)
+        return Answer(body=TopicList(topic_list=self._broker.progress.topics_of(group)).encode())
 
     def subscription(self, request: Request) -> Answer:
         header = GroupTopicRequest.decode(request.command.ext)
@@ -227,22 +205,14 @@ class GroupAdmin:
     def reset(self, request: Request) -> Answer:
         """Let a group go on from another place; clients that are here are told to."""
         header = ResetOffsetRequest.decode(request.command.ext)
-        topic = self._context.topics.find(header.topic)
-        self._broker.group_table.find(header.group)
-        queue_ids = list(range(topic.read_queue_nums))
-        if header.queue_id is not None and header.queue_id >= 0:
-            if header.queue_id not in queue_ids:
-                raise InvalidRequest(f"topic {header.topic}: no queue {header.queue_id}")
-            queue_ids = [header.queue_id]
-        known = self._offsets.get(header.group, header.topic)
-        wanted = {queue_id: self._target(header, queue_id) for queue_id in queue_ids}
-        if not header.is_force:
-            wanted = {
-                queue_id: min(offset, known.get(queue_id, offset))
-                for queue_id, offset in wanted.items()
-            }
-        self._offsets.reset(header.group, header.topic, wanted)
-        self._offsets.save()
+        wanted = self._broker.progress.reset(
+            header.group,
+            header.topic,
+            queue_id=_or_none(header.queue_id),
+            offset=_or_none(header.offset),
+            timestamp_ms=header.timestamp,
+            may_skip=header.is_force,
+        )
         body = QueueOffsets(
             offset_table={
                 self._queue(header.topic, queue_id): offset for queue_id, offset in wanted.items()
@@ -250,14 +220,6 @@ class GroupAdmin:
         ).encode()
         self._context.outbox.post(lambda: self._tell_reset(header, body))
         return Answer(body=body)
-
-    def _target(self, header: ResetOffsetRequest, queue_id: int) -> int:
-        start, end = self._context.store.offset_range(header.topic, queue_id)
-        if header.offset is not None and header.offset >= 0:
-            return min(max(header.offset, start), end)
-        if header.timestamp == EVERYTHING_MS:
-            return end
-        return self._context.store.search_offset(header.topic, queue_id, header.timestamp)
 
     def _tell_reset(self, header: ResetOffsetRequest, body: bytes) -> None:
         ext = {
@@ -270,9 +232,10 @@ class GroupAdmin:
             if isinstance(member.channel, Channel):
                 member.channel.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body)
 
-    def _queue_ids(self, topic: str) -> range:
-        config = self._context.topics.find(topic)
-        return range(config.queue_count)
-
     def _queue(self, topic: str, queue_id: int) -> Queue:
         return Queue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
+
+
+def _or_none(number: int | None) -> int | None:
+    """Tools write -1 for a number that they do not mean."""
+    return None if number is None or number < 0 else number

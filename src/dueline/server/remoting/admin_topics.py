@@ -11,7 +11,6 @@ from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.convert import topic_body, topics_body
 from dueline.server.remoting.hub import Handler, Hub, blocking
-from dueline.store import record as records
 from dueline.wire.admin_bodies import (
     GroupList,
     OffsetSpan,
@@ -78,12 +77,12 @@ class TopicAdmin:
         config = self._context.topics.find(topic)
         table = {}
         for queue_id in range(config.queue_count):
-            start, end = self._context.store.offset_range(topic, queue_id)
+            start, end = self._context.reading.offset_range(topic, queue_id)
             queue = Queue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
             table[queue] = OffsetSpan(
                 min_offset=start,
                 max_offset=end,
-                last_update_timestamp=store_ms_at(self._context, topic, queue_id, end - 1),
+                last_update_timestamp=self._context.reading.shown_ms(topic, queue_id, end - 1),
             )
         return Answer(body=TopicStats(offset_table=table).encode())
 
@@ -95,15 +94,6 @@ class TopicAdmin:
     def system_topics(self, _: Request) -> Answer:
         names = self._context.topics.system_names()
         return Answer(body=TopicList(topic_list=names).encode())
-
-
-def store_ms_at(context: Context, topic: str, queue_id: int, offset: int) -> int:
-    """When the message at an offset became visible; 0 if there is none."""
-    start, end = context.store.offset_range(topic, queue_id)
-    if not start <= offset < end:
-        return 0
-    found = context.store.read(topic, queue_id, offset, count_max=1).records
-    return records.decode(found[0]).store_ms if found else 0
 
 
 def _attributes(changes: str) -> dict[str, str | None]:

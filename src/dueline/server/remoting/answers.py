@@ -55,6 +55,8 @@ _BY_SUBJECT: Final[Mapping[str, ResponseCode]] = {
     "group": ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     "filter": ResponseCode.SUBSCRIPTION_PARSE_FAILED,
     "closed topic": ResponseCode.NO_PERMISSION,
+    "subscription": ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    "newest subscription": ResponseCode.SUBSCRIPTION_NOT_LATEST,
     "permission": ResponseCode.NO_PERMISSION,
     "message": ResponseCode.MESSAGE_ILLEGAL,
     "recall handle": ResponseCode.ILLEGAL_OPERATION,

@@ -47,7 +47,7 @@ class Context:
 
     def __init__(self, broker: Broker, runtime: Runtime) -> None:
         self.broker: Final = broker
-        self.engine: Final = broker.engine
+        self.reading: Final = broker.reading
         self.store: Final = broker.store
         self.sending: Final = Sending(broker, runtime)
         self.clock: Final = broker.clock

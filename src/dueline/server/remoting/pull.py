@@ -16,18 +16,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from dueline.broker.filters import Filter, filter_of
-from dueline.broker.group_configs import check_may_consume
-from dueline.broker.topics import check_readable
+from dueline.broker.reading import Pull
 from dueline.broker.watches import Watch
-from dueline.errors import InvalidRequest, LimitExceeded
-from dueline.message import decode_properties
-from dueline.server.remoting.answers import Answer, Refused
+from dueline.errors import LimitExceeded
+from dueline.server.remoting.answers import Answer
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub
 from dueline.server.shares import Share
 from dueline.store import ReadResult, ReadStatus
-from dueline.store import record as records
 from dueline.wire.codes import PullFlag, RequestCode, ResponseCode
 from dueline.wire.headers import PullRequest, PullResponse
 
@@ -36,11 +33,6 @@ __all__ = ["Pulls"]
 COUNT_MAX: Final = 1_024
 SIZE_BYTES_MAX: Final = 1 << 20
 SUSPEND_MS_MAX: Final = 60_000
-WORK_MAX: Final = 20_000
-"""Words of an SQL92 condition, and pieces of properties, that one pull looks at: some ms."""
-_PIECE_SIZE: Final = 8
-SCAN_COUNT_MAX: Final = 64
-"""Reads without a match before the client is asked to pull again."""
 FAR_BEHIND: Final = 100_000
 """Messages from the end of a queue from which on a pull runs in a thread."""
 
@@ -68,58 +60,30 @@ class Pulls:
 
     def pull(self, request: Request) -> Answer | None:
         header = PullRequest.decode(request.command.ext)
-        self._check(header)
+        reading = self._context.reading
+        reading.check(header.consumer_group, header.topic, header.queue_id)
         wanted = self._filter(header)
+        _, end = reading.offset_range(header.topic, header.queue_id)
         if header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0:
-            self._context.broker.offsets.set(
-                header.consumer_group, header.topic, {header.queue_id: header.commit_offset}
+            # Beyond the end: of messages that are gone. The pull's answer sets the client right.
+            offset = min(header.commit_offset, end)
+            self._context.broker.progress.commit(
+                header.consumer_group, header.topic, header.queue_id, offset
             )
+            self._context.save_soon()
         pull = _Pull(self._context, request, header, wanted)
-        _, end = self._context.store.offset_range(header.topic, header.queue_id)
         if end - header.queue_offset > FAR_BEHIND:
             self._hub.in_thread(request, pull.read_once)
             return None
         return pull.start()
 
-    def _check(self, header: PullRequest) -> None:
-        group = self._context.broker.group_table.find(header.consumer_group)
-        check_may_consume(group)
-        check_readable(self._context.topics.find(header.topic), header.queue_id)
-
     def _filter(self, header: PullRequest) -> Filter:
         """By what the request says, or else by what the group's heartbeats said."""
         if header.sys_flag & PullFlag.SUBSCRIPTION:
             return filter_of(header.subscription or "*", header.expression_type or "TAG")
-        group = self._context.groups.get(header.consumer_group)
-        if group is None:
-            raise Refused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"consumer group {header.consumer_group}: expected a client with a heartbeat, "
-                "found none",
-            )
-        if group.consumption.message_model == "BROADCASTING":
-            config = self._context.broker.group_table.find(header.consumer_group)
-            if not config.consume_broadcast_enable:
-                raise Refused(
-                    ResponseCode.NO_PERMISSION,
-                    f"consumer group {header.consumer_group} may not consume broadcasts",
-                )
-        subscription = group.subscriptions.get(header.topic)
-        if subscription is None:
-            raise Refused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"consumer group {header.consumer_group} does not subscribe to {header.topic}",
-            )
-        if subscription.version < header.sub_version:
-            raise Refused(
-                ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                f"consumer group {header.consumer_group}: its newest subscription to "
-                f"{header.topic} has not arrived yet",
-            )
-        try:
-            return filter_of(subscription.expression, subscription.kind)
-        except InvalidRequest as error:
-            raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, error.message) from error
+        return self._context.reading.subscribed(
+            header.consumer_group, header.topic, header.sub_version
+        )
 
 
 class _Pull:
@@ -128,16 +92,14 @@ class _Pull:
     __slots__ = (
         "_context",
         "_deadline_s",
-        "_filter",
-        "_header",
         "_is_answered",
         "_is_waiting",
         "_offset",
+        "_pull",
         "_request",
         "_share",
         "_timer",
         "_watch",
-        "_work",
     )
 
     def __init__(
@@ -145,14 +107,18 @@ class _Pull:
     ) -> None:
         self._context = context
         self._request = request
-        self._header = header
-        self._filter = wanted
+        self._pull = Pull(
+            topic=header.topic,
+            queue_id=header.queue_id,
+            wanted=wanted,
+            count_max=max(1, min(header.max_msg_nums, COUNT_MAX)),
+            size_bytes_max=max(1, min(header.max_msg_bytes or SIZE_BYTES_MAX, SIZE_BYTES_MAX)),
+        )
         self._offset = header.queue_offset
         self._watch: Watch | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_answered = False
         self._is_waiting = False
-        self._work = 0
         self._share: Share | None = None
         suspend_ms = (
             min(header.suspend_timeout_millis, SUSPEND_MS_MAX)
@@ -182,62 +148,20 @@ class _Pull:
         self._again()
 
     def _run(self) -> Answer | None:
-        self._work = 0
         is_patient = self._deadline_s > self._context.loop.time()
-        for _ in range(SCAN_COUNT_MAX):
-            result = self._read(is_patient=is_patient)
-            if self._watch is not None:
-                self._request.release()
-                self._park()
-                return None
-            if result.status is not ReadStatus.NO_MATCH or not is_patient:
-                break
-            if self._work >= WORK_MAX:
-                break  # the client goes on from there
-            self._offset = result.next_offset
-        return self._answer(result)
+        wake = self._wake if is_patient else None
+        pulled = self._context.reading.pull(self._pull, self._offset, wake)
+        if pulled.watch is None:
+            return self._answer(pulled.result)
+        self._watch = pulled.watch
+        self._offset = pulled.result.next_offset
+        self._request.release()
+        self._park()
+        return None
 
     def read_once(self) -> Answer:
         """The answer of a pull that is far behind; runs in any thread."""
-        return self._answer(self._read(is_patient=False))
-
-    def _read(self, *, is_patient: bool) -> ReadResult:
-        header = self._header
-        pulled = self._context.engine.pull(
-            header.topic,
-            header.queue_id,
-            self._offset,
-            count_max=max(1, min(header.max_msg_nums, COUNT_MAX)),
-            size_bytes_max=max(1, min(header.max_msg_bytes or SIZE_BYTES_MAX, SIZE_BYTES_MAX)),
-            accept=self._filter.accept,
-            wake=self._wake if is_patient else None,
-        )
-        self._watch = pulled.watch
-        if not self._filter.needs_properties or pulled.result.status is not ReadStatus.FOUND:
-            return pulled.result
-        return self._chosen(pulled.result)
-
-    def _chosen(self, result: ReadResult) -> ReadResult:
-        """What an SQL92 condition leaves of what was read, as far as there is time to look."""
-        matches = self._filter.matches
-        assert matches is not None
-        chosen: list[memoryview] = []
-        next_offset = result.next_offset
-        for view in result.records:
-            record = records.decode(view)
-            if self._work >= WORK_MAX:
-                next_offset = record.queue_offset
-                break
-            self._work += self._filter.word_count + len(record.properties) // _PIECE_SIZE
-            if matches(decode_properties(record.properties)):
-                chosen.append(view)
-        return ReadResult(
-            status=ReadStatus.FOUND if chosen else ReadStatus.NO_MATCH,
-            records=chosen,
-            next_offset=next_offset,
-            start=result.start,
-            end=result.end,
-        )
+        return self._answer(self._context.reading.pull(self._pull, self._offset).result)
 
     def _answer(self, result: ReadResult) -> Answer:
         code, remark = _CODES[result.status]

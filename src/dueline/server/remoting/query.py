@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
-from dueline.errors import NotFound
-from dueline.message import DELAY_LOG_MARK, message_id, pack_host
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
@@ -33,7 +30,7 @@ class Queries:
 
     def __init__(self, context: Context, hub: Hub) -> None:
         self._context = context
-        self._store = context.store
+        self._reading = context.reading
         self._hub = hub
 
     def table(self) -> Mapping[int, Handler]:
@@ -46,7 +43,7 @@ class Queries:
     def query(self, request: Request) -> Answer:
         header = QueryMessageRequest.decode(request.command.ext)
         count = UNIQUE_COUNT if header.is_unique_key else header.max_num
-        found = self._store.query(
+        found = self._reading.by_key(
             header.topic,
             header.key,
             begin_ms=header.begin_timestamp,
@@ -71,16 +68,7 @@ class Queries:
 
     def view(self, request: Request) -> Answer:
         position = ViewMessageRequest.decode(request.command.ext).offset
-        if not position & DELAY_LOG_MARK:
-            return Answer(body=self._store.record_at(position).encode())
-        # A delayed message's id points into the delay log.
-        options = self._store.options
-        for found in self._context.broker.delayed.find(
-            _delay_id(options.host, options.port, position)
-        ):
-            if found.record.position == position & ~DELAY_LOG_MARK:
-                return Answer(body=replace(found.record, position=position).encode())
-        raise NotFound(f"position {position}: expected a message, found none", position=position)
+        return Answer(body=self._reading.by_position(position).encode())
 
     def recall(self, request: Request) -> Answer:
         header = RecallRequest.decode(request.command.ext)
@@ -88,7 +76,3 @@ class Queries:
             header.recall_handle, topic=header.topic or None
         )
         return Answer(ext=RecallResponse(msg_id=unique_id).encode())
-
-
-def _delay_id(host: str, port: int, position: int) -> str:
-    return message_id(pack_host(host, port), position)

@@ -10,7 +10,6 @@ from tests.unit.broker.inflight.world import SMALL, START_MS
 
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
-from dueline.broker.engine import Engine
 from dueline.broker.inflight import Held, Receive, ReceiveRequest, Receiving
 from dueline.broker.retries import RetryOptions
 from dueline.broker.writing import Done
@@ -29,11 +28,10 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock(START_MS)
         self.store = Store.open(folder / "store", SMALL, clock=self.clock)
-        self.engine = Engine(self.store)
         self.send_error: BrokerError | None = None
         self.result_error: BrokerError | None = None
         self.broker = Broker(
-            self.engine,
+            self.store,
             ConsumerOffsets(folder / "offsets.json", Files()),
             submit=self._submit,
             options=BrokerOptions(retries=RetryOptions(attempt_count_max=ATTEMPTS)),
@@ -41,7 +39,7 @@ class House:
         self.broker.topics.ensure("t", queue_count=2)
         self.now_s = 1_000.0
         self.receiving = Receiving(
-            self.engine,
+            self.broker.reading,
             self.broker.inflight,
             put=self.broker.put,
             topics=self.broker.topics,

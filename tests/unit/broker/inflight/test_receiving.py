@@ -129,7 +129,7 @@ def test_receive_is_over_when_the_broker_stops(house: House) -> None:
     woken: list[int] = []
     receive.watch(lambda: woken.append(1))
 
-    house.engine.refuse()
+    house.broker.refuse()
 
     assert receive.is_over
     assert woken
@@ -164,7 +164,7 @@ def test_watch_tells_of_messages_retries_and_changes_once_each(house: House) -> 
     receive.unwatch()
     house.send("nobody listens")
     assert len(woken) == 3
-    assert len(house.engine._watches) == 0
+    assert len(house.broker.reading.watches) == 0
 
 
 # Giving back
