@@ -434,3 +434,11 @@ def test_decisions_are_numbered_one_after_the_other() -> None:
     assert numbers == list(range(1, len(pages) + 1))
     for number, page in zip(numbers, pages, strict=True):
         assert page.read_text().startswith(f"# {number}. "), page.name
+
+
+def test_changelog_ends_with_this_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+
+    headings = re.findall(r"^## (.*)$", changelog, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(dueline.__version__)} \(\d{{4}}-\d\d-\d\d\)", headings[1])
