@@ -93,7 +93,7 @@ def _status_kb(text: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was sent, what ran, and when a worker was killed."""
+    """What was sent, what ran, when a worker was killed, and how much memory its processes had."""
 
     earliest_ms: dict[str, int]
     notes: list[Note]
@@ -147,22 +147,20 @@ class Campaign:
         """Send all, kill and start again, and wait until every task has run."""
         chance = random.Random(self.seed)
         worker = start_worker()
+        rss_mb: list[float] = []
         try:
             earliest_ms = {}
             for number in range(self.count):
                 delay_ms = int(chance.uniform(*self.countdown_s) * 1_000)
                 earliest_ms[f"task-{number}"] = system_time_ms() + delay_ms
                 send(f"task-{number}", delay_ms)
-            rss_mb = [worker.rss_mb()]
             kills_ms = []
             for count in self.kill_counts:
-                self._wait(count, notes)
-                rss_mb.append(worker.rss_mb())
+                self._wait(count, notes, worker, rss_mb)
                 worker.kill()
                 kills_ms.append(system_time_ms())
                 worker = start_worker()
-            self._wait(self.count, notes)
-            rss_mb.append(worker.rss_mb())
+            self._wait(self.count, notes, worker, rss_mb)
             worker.stop()
         finally:
             worker.__exit__(None, None, None)
@@ -173,11 +171,12 @@ class Campaign:
             rss_mb=rss_mb,
         )
 
-    def _wait(self, count: int, notes: Path) -> None:
+    def _wait(self, count: int, notes: Path, worker: Worker, rss_mb: list[float]) -> None:
         """Until so many tasks have run, or nothing new has for a while."""
         found, end_s = 0, time.monotonic() + self.wait_s
         while found < count and time.monotonic() < end_s:
             time.sleep(0.1)
+            rss_mb.append(worker.rss_mb())
             before, found = found, len({note.name for note in read_notes(notes)})
             if found > before:
                 end_s = time.monotonic() + self.wait_s
