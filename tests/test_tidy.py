@@ -36,7 +36,7 @@ KEPT_NAMES = {
 USED_ELSEWHERE = re.compile(
     r"testing\.py: .*|wire/codes\.py: (Language|Serialization)\..*|client/.*: ("
     + "|".join(dueline.client.__all__)
-    + r")(\.[a-z].*)?"
+    + r")(\.[A-Za-z].*)?"
 )
 
 Rule = Callable[[ast.Module], Iterator[str]]

@@ -42,13 +42,18 @@ def test_public_names() -> None:
         "AsyncReader",
         "AsyncSimpleConsumer",
         "BatchHandler",
+        "Changed",
         "Consumer",
+        "Outcome",
         "Outgoing",
+        "Pending",
         "Producer",
         "Reader",
         "Received",
+        "Scheduled",
         "Sent",
         "SimpleConsumer",
+        "State",
         "Taken",
     ]
 

@@ -1,6 +1,6 @@
 """A client for Dueline and for Apache RocketMQ, on the 4.x protocol; light to import.
 
-Producer, AsyncProducer               send at once, after a delay, at a time; many; take back
+Producer, AsyncProducer               send now or for later, find, count, move and take back
 Consumer, AsyncConsumer               a handler per message or batch, shared by a group, retries
 SimpleConsumer, AsyncSimpleConsumer   take messages and acknowledge each: queues of work
 Reader, AsyncReader                   every message of a topic
@@ -10,6 +10,7 @@ Each pair is one definition: the methods of the blocking class are made from the
 
 from dueline.client.blocking import Consumer, Producer, Reader, SimpleConsumer
 from dueline.client.consumer import AsyncConsumer, BatchHandler
+from dueline.client.delayed import Changed, Outcome, Pending, Scheduled, State
 from dueline.client.producer import AsyncProducer
 from dueline.client.reader import AsyncReader
 from dueline.client.simple_consumer import AsyncSimpleConsumer, Taken
@@ -21,12 +22,17 @@ __all__ = [
     "AsyncReader",
     "AsyncSimpleConsumer",
     "BatchHandler",
+    "Changed",
     "Consumer",
+    "Outcome",
     "Outgoing",
+    "Pending",
     "Producer",
     "Reader",
     "Received",
+    "Scheduled",
     "Sent",
     "SimpleConsumer",
+    "State",
     "Taken",
 ]

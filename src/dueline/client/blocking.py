@@ -12,8 +12,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from dueline.client.consumer import AsyncConsumer, ThreadedConsumer
 from dueline.client.loop import Loop
@@ -27,41 +28,23 @@ __all__ = ["Consumer", "Producer", "Reader", "SimpleConsumer"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 
 
-class _Client(Protocol):
-    """What the asyncio clients have in common."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-
-C = TypeVar("C", bound=_Client)
-
-
-class _Blocking(Generic[C]):
+class _Blocking(Generic[C_co]):
     """What they have in common: entered and left with the loop."""
 
-    _make_client: Callable[[], C]
-    _entered: tuple[Loop, C] | None = None
+    _enter_client: Callable[[], Coroutine[Any, Any, tuple[C_co, AsyncExitStack]]]
+    _entered: tuple[Loop, C_co, AsyncExitStack] | None = None
     _is_closed = False
 
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise InvalidRequest(f"{type(self).__name__}: expected one `with` at a time, found two")
         loop = Loop()
-
-        async def enter() -> C:
-            return await self._make_client().__aenter__()
-
         try:
-            self._entered = (loop, loop.run(enter()))
+            self._entered = (loop, *loop.run(self._enter_client()))
         except BaseException:
             loop.close()
             raise
@@ -73,15 +56,15 @@ class _Blocking(Generic[C]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        loop, client = self._open()
+        loop, _, stack = self._open()
         self._entered = None
         self._is_closed = True
         try:
-            loop.run(client.__aexit__(None, None, None))
+            loop.run(stack.aclose())
         finally:
             loop.close()
 
-    def _open(self) -> tuple[Loop, C]:
+    def _open(self) -> tuple[Loop, C_co, AsyncExitStack]:
         if self._entered is None:
             name, found = type(self).__name__, "closed" if self._is_closed else "not entered"
             raise InvalidRequest(
@@ -91,14 +74,19 @@ class _Blocking(Generic[C]):
 
 
 def _takes_arguments_of(
-    kind: Callable[P, C],
+    kind: Callable[P, AbstractAsyncContextManager[C]],
 ) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
     """A decorator of `__init__`: its arguments are those of an asyncio client."""
 
     def decorate(plain: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
         def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
             made_by_signature.bind(*args, **kwargs)  # a mistake is told here, not in `with`
-            self._make_client = lambda: kind(*args, **kwargs)
+
+            async def enter() -> tuple[C, AsyncExitStack]:
+                stack = AsyncExitStack()
+                return await stack.enter_async_context(kind(*args, **kwargs)), stack
+
+            self._enter_client = enter
             plain(self)
 
         made_by_signature = inspect.signature(kind)
@@ -122,7 +110,7 @@ def _blocking(
     """A coroutine method of an asyncio client, as a method that waits for its end."""
 
     def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        loop, client = self._open()
+        loop, client, _ = self._open()
         return loop.run(method(client, *args, **kwargs))
 
     functools.update_wrapper(call, method)
@@ -142,6 +130,10 @@ class Producer(_Blocking[AsyncProducer]):
     send_each = _blocking(AsyncProducer.send_each)
     levels = _blocking(AsyncProducer.levels)
     cancel = _blocking(AsyncProducer.cancel)
+    reschedule = _blocking(AsyncProducer.reschedule)
+    deliver_now = _blocking(AsyncProducer.deliver_now)
+    find = _blocking(AsyncProducer.find)
+    pending = _blocking(AsyncProducer.pending)
 
 
 class Reader(_Blocking[AsyncReader]):

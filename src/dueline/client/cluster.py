@@ -83,7 +83,8 @@ class Cluster:
         known = self._routes.get(topic)
         if known is not None and now_s - known[0] < ROUTE_S_MAX:
             return known[1]
-        answer = await self._ask_names(topic)
+        ext = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer = await self._ask_names(RequestCode.GET_ROUTE_INFO_BY_TOPIC, ext)
         if answer.code != ResponseCode.SUCCESS:
             self._routes.pop(topic, None)
             raise error_of(answer)
@@ -91,15 +92,12 @@ class Cluster:
         self._routes[topic] = (now_s, route)
         return route
 
-    async def _ask_names(self, topic: str) -> Command:
-        ext = {"topic": topic, "acceptStandardJsonOnly": "true"}
+    async def _ask_names(self, code: RequestCode, ext: dict[str, str]) -> Command:
         error: Unavailable | None = None
         for address in self._name_servers:
             try:
                 connection = await self.connection(address)
-                return await connection.call(
-                    RequestCode.GET_ROUTE_INFO_BY_TOPIC, ext, timeout_s=self.timeout_s
-                )
+                return await connection.call(code, ext, timeout_s=self.timeout_s)
             except Unavailable as failure:
                 error = failure
         assert error is not None
@@ -151,6 +149,23 @@ class Cluster:
         return [
             await self.connection(data.broker_addrs[0])
             for data in route.broker_datas
+            if 0 in data.broker_addrs
+        ]
+
+    async def all_brokers(self) -> list[AsyncConnection]:
+        """Connections to all brokers that the name server knows."""
+        # Imported here: the tools' bodies are many, and most clients need none of them.
+        from dueline.wire.admin_bodies import ClusterInfo
+
+        answer = await self._ask_names(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+        if answer.code != ResponseCode.SUCCESS:
+            raise error_of(answer)
+        brokers = ClusterInfo.decode(answer.body).broker_addr_table
+        if not brokers:
+            raise Unavailable("name server: expected brokers, found none")
+        return [
+            await self.connection(data.broker_addrs[0])
+            for _, data in sorted(brokers.items())
             if 0 in data.broker_addrs
         ]
 

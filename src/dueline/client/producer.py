@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
 from dueline.client.connection import AsyncConnection
+from dueline.client.delayed import DelayedMessages
 from dueline.client.values import Outgoing, Sent
 from dueline.clock import Clock
 from dueline.errors import (
@@ -26,7 +27,7 @@ from dueline.schedule import DelayLevels
 from dueline.times import Duration
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.batch import BatchMessage, encode_batch
-from dueline.wire.headers import RecallRequest, SendRequest, SendResponse
+from dueline.wire.headers import SendRequest, SendResponse
 
 __all__ = ["AsyncProducer"]
 
@@ -47,8 +48,8 @@ OnResult = Callable[[int, Sent | BrokerError], None]
 """Called with a message's place among those given, and its answer."""
 
 
-class AsyncProducer:
-    """Sends messages; an async context manager.
+class AsyncProducer(DelayedMessages):
+    """Sends messages, and changes those that wait; an async context manager.
 
     async with AsyncProducer("127.0.0.1:9876") as producer:
         await producer.send("orders", b"17", delay=timedelta(minutes=30))
@@ -303,28 +304,6 @@ class AsyncProducer:
     async def levels(self, topic: str) -> DelayLevels:
         """The delay levels of the topic's broker."""
         return await self._open().levels(topic)
-
-    async def cancel(self, sent: Sent) -> bool:
-        """Take a delayed message back; False: it is too late, or the broker does not know it.
-
-        Raises:
-            InvalidRequest: the message was not delayed.
-        """
-        if sent.handle is None:
-            raise InvalidRequest(f"message {sent.id}: expected a delayed one, found no handle")
-        cluster = self._open()
-        ext = RecallRequest(
-            topic=sent.topic, recall_handle=sent.handle, producer_group=self._group
-        ).encode()
-        for connection in await cluster.brokers(sent.topic):
-            answer = await connection.call(
-                RequestCode.RECALL_MESSAGE, ext, timeout_s=self._timeout_s
-            )
-            if answer.code == ResponseCode.SUCCESS:
-                return True
-            if answer.code != ResponseCode.ILLEGAL_OPERATION:
-                raise error_of(answer)
-        return False
 
     def _open(self) -> Cluster:
         if self._cluster is None:

@@ -23,6 +23,7 @@ from dueline.server.remoting.admin import Admin
 from dueline.server.remoting.assignment import Assignments
 from dueline.server.remoting.consume import SendBacks
 from dueline.server.remoting.context import Addresses, Context
+from dueline.server.remoting.delayed import DelayedMessages
 from dueline.server.remoting.group import GroupMembers
 from dueline.server.remoting.hub import Hub
 from dueline.server.remoting.limits import Limits
@@ -131,6 +132,7 @@ class RemotingService:
                 Replies(context),
                 TransactionEnds(context, broker),
                 Queries(context, broker),
+                DelayedMessages(context, broker),
                 Admin(context, broker),
                 Assignments(context),
             ):
