@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dueline.broker import retries
@@ -98,3 +100,28 @@ def test_dead_letter_of_a_message_that_a_consumer_sent_itself() -> None:
 
 def test_properties_of_the_helper_are_what_the_store_writes() -> None:
     assert decode_properties(record().properties) == {"UNIQ_KEY": "u", "TAGS": "a"}
+
+
+@pytest.mark.parametrize(("configured", "attempts"), [(0, 1), (3, 4), (-1, 17)])
+def test_attempts_are_the_groups_retries_and_the_first(configured: int, attempts: int) -> None:
+    group = replace(GROUP, retry_max_times=configured)
+
+    assert retries.RetryOptions().attempt_max(group) == attempts
+    assert retries.RetryOptions(attempt_count_max=2).attempt_max(group) == 2
+
+
+@pytest.mark.parametrize(
+    ("attempt", "asked_ms", "pause_ms"),
+    [
+        (1, 0, 1_000),
+        (2, 999, 5_000),
+        (3, 1_000, 1_000),
+        (18, 0, 7_200_000),
+        (90, 0, 7_200_000),
+        (100, 60_000, 0),
+    ],
+)
+def test_refused_message_pauses_by_its_attempt_or_as_long_as_was_asked(
+    attempt: int, asked_ms: int, pause_ms: int
+) -> None:
+    assert retries.RetryOptions().pause_ms(attempt, 100, asked_ms=asked_ms) == pause_ms

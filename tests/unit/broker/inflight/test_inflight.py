@@ -10,12 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.broker.inflight.world import START_MS, TEN_SECONDS, World
 
-from dueline.broker.inflight import Holding, InvalidReceipt
-from dueline.broker.inflight import log as receipt_log
-from dueline.broker.inflight.receipt import Receipt
+from dueline.broker.inflight import Ack, Holding, InvalidReceipt, Outcomes, Receipt
 from dueline.errors import StoreClosed
-from dueline.store import Files
-from dueline.testing import FaultyFiles, ManualClock
 
 
 @pytest.fixture
@@ -309,119 +305,89 @@ def test_unwritten_receipts_only_mean_that_messages_come_again(world: World) -> 
     assert world.bodies() == ["a"]
 
 
-def test_torn_end_of_the_file_is_forgotten(world: World) -> None:
-    world.send("a", "b")
-    first, second = world.take().messages
-    world.finish(first.receipt)
-    whole = world.path.read_bytes()
-    world.finish(second.receipt)
-    longer = world.path.read_bytes()
-    end = next(at for at in range(len(whole)) if whole[at] != longer[at])
-
-    for cut in range(end, len(longer.rstrip(b"\0"))):
-        world.path.write_bytes(longer[:cut])
-        world.restart(is_flushed=False)
-        world.clock.advance(10_000)
-        again = world.take().messages
-        assert [held.record.body for held in again] == [b"b"], cut
-        world.path.write_bytes(longer)
+# Many at once
 
 
-def test_rewritten_file_says_the_same_and_stays_small(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(receipt_log, "REWRITE_SIZE_BYTES", 2_000)
-    world.inflight = world.open()
-    for number in range(200):
-        world.send(str(number))
-        held = world.take().messages
-        if number % 20:
-            world.finish(held[0].receipt)
-            world.clock.advance(1)
-    written = world.path.read_bytes().rstrip(b"\0")
-    world.restart()
-
-    assert len(written) < 6_000
-    assert world.inflight.held_count("g", "t") == 10
-    world.clock.advance(10_000)
-    assert sorted(map(int, world.bodies(100))) == list(range(0, 200, 20))
-
-
-@pytest.mark.parametrize("restart_count", [1, 2, 3])
-@pytest.mark.parametrize("rewrite_size", [1, 1 << 20])
-def test_receipt_of_a_fast_clock_hides_its_message_no_longer_than_was_asked(
-    world: World, monkeypatch: pytest.MonkeyPatch, restart_count: int, rewrite_size: int
-) -> None:
-    monkeypatch.setattr(receipt_log, "REWRITE_SIZE_BYTES", rewrite_size)
-    world.send("a", "b", "c")
-    assert world.bodies(1) == ["a"]
-    world.clock.advance(8 * 3_600_000)
-    assert world.bodies(1) == ["a"]
-    world.clock.advance(3_000)
-    assert world.bodies(1) == ["b"]
-    world.inflight.flush()
-
-    world.clock = ManualClock(START_MS + 20_000)  # set right while the broker was down
-    for _ in range(restart_count):
-        world.restart()
-
-    assert world.bodies() == ["c"]
-    world.clock.advance(6_999)
-    assert world.bodies() == []
-    world.clock.advance(1)
-    assert world.bodies() == ["a"]
-    world.clock.advance(2_999)
-    assert world.bodies() == []
-    world.restart()
-    world.clock.advance(1)
-    assert sorted(world.bodies()) == ["b", "c"]
-
-
-def test_restart_without_a_step_of_the_clock_changes_no_duration(world: World) -> None:
-    world.send("a")
-    assert world.bodies() == ["a"]
-    for _ in range(9):
-        world.clock.advance(1_000)
-        world.restart()
-
-    world.clock.advance(999)
-    assert world.bodies() == []
-    world.clock.advance(1)
-    assert world.bodies() == ["a"]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_acknowledged_stays_acknowledged_after_a_power_cut(tmp_path: Path, seed: int) -> None:
-    files = FaultyFiles()
-    world = World(tmp_path, files)
+def test_many_acknowledgements_are_answered_together_and_one_by_one(world: World) -> None:
     world.send("a", "b", "c")
     first, second, _ = world.take().messages
-    world.finish(first.receipt)
-    world.inflight.extend("g", "t", second.receipt, 0)
+    answers: list[Outcomes] = []
+    acks = [
+        Ack("g", "t", first.receipt),
+        Ack("g", "t", "bad"),
+        Ack("other", "t", second.receipt),
+        Ack("g", "t", second.receipt),
+        Ack("g", "t", second.receipt),
+    ]
+
+    world.inflight.acknowledge_all(acks, answers.append)
+    assert answers == []
     world.inflight.flush()
 
-    files.power_cut(seed=seed)
-    world.files = Files()
-    world.restart(is_flushed=False)
-
+    ((one, bad, foreign, two, twice),) = answers
+    assert (one, two, twice) == (None, None, None)
+    assert isinstance(bad, InvalidReceipt)
+    assert isinstance(foreign, InvalidReceipt)
+    world.restart()
     world.clock.advance(10_000)
-    assert sorted(world.bodies()) == ["b", "c"]
-    world.store.close()
+    assert world.bodies() == ["c"]
 
 
-def test_failed_write_closes_the_receipts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_none_or_nothing_but_refusals_is_answered_at_once(world: World) -> None:
+    answers: list[Outcomes] = []
+
+    world.inflight.acknowledge_all([], answers.append)
+    world.inflight.acknowledge_all([Ack("g", "t", "bad")], answers.append)
+
+    assert answers[0] == []
+    assert isinstance(answers[1][0], InvalidReceipt)
+
+
+def test_receipts_that_cannot_be_written_are_an_outcome(world: World) -> None:
     world.send("a")
     (held,) = world.take().messages
-    world.inflight.flush()
+    world.inflight.close()
+    answers: list[Outcomes] = []
 
-    def broken(self: object) -> None:
-        raise OSError(5, "Input/output error")
+    world.inflight.acknowledge_all([Ack("g", "t", held.receipt)], answers.append)
 
-    world.send("b")
-    monkeypatch.setattr("dueline.store.files.File.sync", broken)
-    with pytest.raises(StoreClosed):
-        world.finish(held.receipt)
+    assert isinstance(answers[0][0], StoreClosed)
 
-    assert isinstance(world.answers[0], StoreClosed)
-    with pytest.raises(StoreClosed):
-        world.take()
+
+# Receipts by queue, offset and serial number
+
+
+def test_holding_is_named_by_its_queue_offset_and_serial_number(world: World) -> None:
+    world.send("a", queue_id=1)
+    (held,) = world.take().messages
+    named = Receipt.decode(held.receipt)
+
+    made = world.inflight.receipt("g", "t", queue_id=1, offset=0, serial=named.serial)
+
+    assert made == held.receipt
+    world.restart()
+    assert world.inflight.receipt("g", "t", queue_id=1, offset=0, serial=named.serial) == made
+
+
+@pytest.mark.parametrize(
+    ("group", "queue_id", "offset", "serial"),
+    [
+        ("unknown", 0, 0, 1),
+        ("g", 7, 0, 1),
+        ("g", 0, -1, 1),
+        ("g", 0, 1 << 62, 1),
+        ("g", 0, 0, -1),
+        ("g", 0, 0, 1 << 32),
+    ],
+)
+def test_holding_that_cannot_be_has_no_receipt_and_leaves_no_trace(
+    world: World, group: str, queue_id: int, offset: int, serial: int
+) -> None:
+    world.send("a")
+    world.take()
+    before = world.inflight._lanes.budget.size_bytes
+
+    with pytest.raises(InvalidReceipt):
+        world.inflight.receipt(group, "t", queue_id=queue_id, offset=offset, serial=serial)
+
+    assert world.inflight._lanes.budget.size_bytes == before

@@ -5,16 +5,25 @@ from __future__ import annotations
 import errno
 import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.broker.inflight.world import START_MS, World
 
 from dueline.broker.inflight import log as receipt_log
 from dueline.broker.inflight.lane import Entry, Lane
 from dueline.broker.inflight.log import LaneName, ReceiptLog
-from dueline.errors import OutcomeUnknown
+from dueline.errors import OutcomeUnknown, StoreClosed
 from dueline.store.files import Bytes, File, Files, byte_view
-from dueline.testing import ManualClock
+from dueline.testing import FaultyFiles, ManualClock
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.store.close()
 
 
 def held(path: Path) -> list[int]:
@@ -167,3 +176,124 @@ def test_the_file_is_what_its_page_says(tmp_path: Path) -> None:
     assert advanced == ("C", {"lane": 7, "cursor": 41}, b"")
     assert finished == ("F", {"lane": 7, "offset": 40}, b"")
     assert dropped == ("D", {"lane": 7}, b"")
+
+
+# The file of a whole state
+
+
+def test_torn_end_of_the_file_is_forgotten(world: World) -> None:
+    world.send("a", "b")
+    first, second = world.take().messages
+    world.finish(first.receipt)
+    whole = world.path.read_bytes()
+    world.finish(second.receipt)
+    longer = world.path.read_bytes()
+    end = next(at for at in range(len(whole)) if whole[at] != longer[at])
+
+    for cut in range(end, len(longer.rstrip(b"\0"))):
+        world.path.write_bytes(longer[:cut])
+        world.restart(is_flushed=False)
+        world.clock.advance(10_000)
+        again = world.take().messages
+        assert [held.record.body for held in again] == [b"b"], cut
+        world.path.write_bytes(longer)
+
+
+def test_rewritten_file_says_the_same_and_stays_small(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receipt_log, "REWRITE_SIZE_BYTES", 2_000)
+    world.inflight = world.open()
+    for number in range(200):
+        world.send(str(number))
+        held = world.take().messages
+        if number % 20:
+            world.finish(held[0].receipt)
+            world.clock.advance(1)
+    written = world.path.read_bytes().rstrip(b"\0")
+    world.restart()
+
+    assert len(written) < 6_000
+    assert world.inflight.held_count("g", "t") == 10
+    world.clock.advance(10_000)
+    assert sorted(map(int, world.bodies(100))) == list(range(0, 200, 20))
+
+
+@pytest.mark.parametrize("restart_count", [1, 2, 3])
+@pytest.mark.parametrize("rewrite_size", [1, 1 << 20])
+def test_receipt_of_a_fast_clock_hides_its_message_no_longer_than_was_asked(
+    world: World, monkeypatch: pytest.MonkeyPatch, restart_count: int, rewrite_size: int
+) -> None:
+    monkeypatch.setattr(receipt_log, "REWRITE_SIZE_BYTES", rewrite_size)
+    world.send("a", "b", "c")
+    assert world.bodies(1) == ["a"]
+    world.clock.advance(8 * 3_600_000)
+    assert world.bodies(1) == ["a"]
+    world.clock.advance(3_000)
+    assert world.bodies(1) == ["b"]
+    world.inflight.flush()
+
+    world.clock = ManualClock(START_MS + 20_000)  # set right while the broker was down
+    for _ in range(restart_count):
+        world.restart()
+
+    assert world.bodies() == ["c"]
+    world.clock.advance(6_999)
+    assert world.bodies() == []
+    world.clock.advance(1)
+    assert world.bodies() == ["a"]
+    world.clock.advance(2_999)
+    assert world.bodies() == []
+    world.restart()
+    world.clock.advance(1)
+    assert sorted(world.bodies()) == ["b", "c"]
+
+
+def test_restart_without_a_step_of_the_clock_changes_no_duration(world: World) -> None:
+    world.send("a")
+    assert world.bodies() == ["a"]
+    for _ in range(9):
+        world.clock.advance(1_000)
+        world.restart()
+
+    world.clock.advance(999)
+    assert world.bodies() == []
+    world.clock.advance(1)
+    assert world.bodies() == ["a"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_acknowledged_stays_acknowledged_after_a_power_cut(tmp_path: Path, seed: int) -> None:
+    files = FaultyFiles()
+    world = World(tmp_path, files)
+    world.send("a", "b", "c")
+    first, second, _ = world.take().messages
+    world.finish(first.receipt)
+    world.inflight.extend("g", "t", second.receipt, 0)
+    world.inflight.flush()
+
+    files.power_cut(seed=seed)
+    world.files = Files()
+    world.restart(is_flushed=False)
+
+    world.clock.advance(10_000)
+    assert sorted(world.bodies()) == ["b", "c"]
+    world.store.close()
+
+
+def test_failed_write_closes_the_receipts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.send("a")
+    (held,) = world.take().messages
+    world.inflight.flush()
+
+    def broken(self: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    world.send("b")
+    monkeypatch.setattr("dueline.store.files.File.sync", broken)
+    with pytest.raises(StoreClosed):
+        world.finish(held.receipt)
+
+    assert isinstance(world.answers[0], StoreClosed)
+    with pytest.raises(StoreClosed):
+        world.take()
