@@ -50,13 +50,19 @@ class Client:
 class Clients:
     """All clients of the port."""
 
-    def __init__(self, *, count_max: int, gone_after_ms: int) -> None:
+    def __init__(
+        self,
+        *,
+        count_max: int,
+        gone_after_ms: int,
+        on_gone: Callable[[str], None] = lambda client_id: None,
+    ) -> None:
         self._count_max: Final = count_max
         self._gone_after_s: Final = gone_after_ms / 1_000
         self._clients: dict[str, Client] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.budget: Final = Budget("clients and their topics", CLIENTS_SIZE_BYTES_MAX)
-        self.on_gone: Callable[[str], None] = lambda client_id: None
+        self._on_gone = on_gone
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -133,7 +139,7 @@ class Clients:
         """A client says that it ends."""
         self._cancel_timer(client_id)
         self._remove(client_id)
-        self.on_gone(client_id)
+        self._on_gone(client_id)
 
     def producers_of(self, topic: str) -> Iterator[Client]:
         """Present clients that publish to a topic."""
@@ -150,7 +156,7 @@ class Clients:
         self._timers.pop(client_id, None)
         if not self.is_present(client_id):
             self._remove(client_id)
-            self.on_gone(client_id)
+            self._on_gone(client_id)
 
     def _cancel_timer(self, client_id: str) -> None:
         timer = self._timers.pop(client_id, None)

@@ -71,10 +71,11 @@ class GrpcServer:
         self._front: Front | None = None
         self._executor = ThreadPoolExecutor(READER_COUNT, thread_name_prefix="grpc-read")
         self._clients = Clients(
-            count_max=options.client_count_max, gone_after_ms=options.gone_after_ms
+            count_max=options.client_count_max,
+            gone_after_ms=options.gone_after_ms,
+            on_gone=self._gone,
         )
         broker.inflight.is_present = self._clients.is_present
-        self._clients.on_gone = self._gone
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
