@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
@@ -112,14 +112,20 @@ class FlightClient:
     ) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[FlightClient], tuple[str]]:
         return FlightClient, (self.address,)
 
 
 class StageStream:
     """Rows on their way to the broker's staging, under one token."""
 
-    def __init__(self, address: str, token: str, writer: Any, answers: Any) -> None:
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        writer: flight.FlightStreamWriter,
+        answers: flight.FlightMetadataReader,
+    ) -> None:
         self.address: Final = address
         self.token: Final = token
         self._writer = writer
