@@ -13,6 +13,8 @@ from tests.interop.mqadmin import mqadmin
 from tests.interop.servers import Server
 from tests.interop.waiting import wait_until
 
+from dueline.client import Outgoing, Producer, Reader
+
 Admin = Callable[..., str]
 
 
@@ -78,3 +80,19 @@ def test_tool_finds_a_message(server: Server, admin: Admin, tmp_path: Path, topi
 
     assert topic in text
     assert "find-me" in text
+
+
+def test_tool_shows_the_progress_of_a_group_that_only_reads_and_commits(
+    server: Server, admin: Admin, topic: str, group: str
+) -> None:
+    """As `dueline tail` does: such a group sends no heartbeats."""
+    with Producer(server.name_server) as producer:
+        producer.send_many([Outgoing(topic=topic, body=b"x", queue_id=0) for _ in range(3)])
+    with Reader(server.name_server, topic, group=group, start="start") as reader:
+        for _ in range(2):
+            reader.receive()
+        reader.commit()
+
+    printed = admin("consumerProgress", "-g", group)
+
+    assert "Diff Total: 1" in printed

@@ -77,7 +77,7 @@ def test_what_is_there_needs_no_share(house: House) -> None:
     found = run(lambda door: door.receive(house.receive(wait_ms=60_000)), share_count=1)
 
     assert bodies(found) == ["a"]
-    assert len(house.engine._watches) == 0
+    assert len(house.broker.reading.watches) == 0
 
 
 def test_nothing_and_no_time_to_wait_is_an_empty_answer(house: House) -> None:
@@ -92,7 +92,7 @@ def test_waiting_receive_is_woken_and_leaves_nothing_behind(house: House) -> Non
         return await waiting
 
     assert bodies(run(test)) == ["news"]
-    assert len(house.engine._watches) == 0
+    assert len(house.broker.reading.watches) == 0
 
 
 def test_receive_that_has_to_make_room_is_answered_with_nothing(house: House) -> None:
