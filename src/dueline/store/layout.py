@@ -20,6 +20,8 @@ from typing import Final
 from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 
 QUEUE_OFFSET_AT: Final = 20
+QUEUE_OFFSET: Final = slice(QUEUE_OFFSET_AT, QUEUE_OFFSET_AT + 8)
+"""It is late and has no check: readers compare it for every record."""
 POSITION_AT: Final = 28
 SYS_FLAG_AT: Final = 36
 BORN_MS_AT: Final = 40
@@ -61,15 +63,11 @@ def sys_flag_of(head: bytes | memoryview) -> int:
     return int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
 
 
-def queue_offset_of(head: bytes | memoryview) -> int:
-    """The queue offset in a record's first bytes; it has no check."""
-    return int.from_bytes(head[QUEUE_OFFSET_AT : QUEUE_OFFSET_AT + 8], "big")
-
-
 def with_queue_offset(record: bytes | memoryview, offset: int) -> bytes:
     """A copy of a record with another queue offset."""
-    end = QUEUE_OFFSET_AT + 8
-    return b"".join((record[:QUEUE_OFFSET_AT], offset.to_bytes(8, "big"), record[end:]))
+    changed = bytearray(record)
+    changed[QUEUE_OFFSET] = offset.to_bytes(8, "big")
+    return bytes(changed)
 
 
 def store_ms_of(head: bytes | memoryview) -> int:

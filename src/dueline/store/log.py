@@ -69,9 +69,8 @@ class LogReader:
 
     def read(self, position: int, size: int) -> memoryview:
         """The `size` bytes at `position`, a view of the mapped file; shorter at its end."""
-        base = self.base_of(position)
-        start = position - base
-        return self.file_of(base).view().data[start : start + size]
+        start = position % self.segment_size_bytes
+        return self.file_of(position - start).view().data[start : start + size]
 
     def gather(self, positions: Positions, sizes: npt.NDArray[np.int32]) -> pa.BinaryArray:
         """Many records as one Arrow array, in the given order; one copy, made in C.
@@ -100,14 +99,12 @@ class LogReader:
         Raises:
             NotFound: deleted, or never written.
         """
-        return self._segment(base).file
+        segment = self._segments.get(base) or self._missing(base)
+        return segment.opened or segment.file  # the first is quicker, and every read comes here
 
-    def _segment(self, base: int) -> Segment:
-        found = self._segments.get(base)
-        if found is None:
-            found = Segment(self._files, self.path_of(base), base)
-            found = self._segments.setdefault(base, found)
-        return found
+    def _missing(self, base: int) -> Segment:
+        """A segment that was not looked at before; another process may have written it."""
+        return self._segments.setdefault(base, Segment(self._files, self.path_of(base), base))
 
     def forget_pages(self) -> None:
         """Give back the memory of mapped segments after reading much of them."""
@@ -144,11 +141,11 @@ class Log(LogReader):
         self._segments[base] = segment
         return segment
 
+    def _missing(self, base: int) -> Segment:
+        raise missing(self.path_of(base), base)
+
     def _segment(self, base: int) -> Segment:
-        found = self._segments.get(base)
-        if found is None:
-            raise missing(self.path_of(base), base)
-        return found
+        return self._segments.get(base) or self._missing(base)
 
     def skip_first_segment(self) -> None:
         """Let a log that never held anything begin with its second segment, as if the first had

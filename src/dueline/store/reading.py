@@ -99,7 +99,9 @@ class Reader:
                 except NotFound:
                     view = memoryview(b"")
                 if is_whole(view, position, size):
-                    found.append(self._with_offset(view, position, offset + scanned))
+                    if int.from_bytes(view[layout.QUEUE_OFFSET], "big") != offset + scanned:
+                        view = self._with_offset(view, position, offset + scanned)
+                    found.append(view)
                     size_bytes += size
                 else:
                     damaged.append(offset + scanned)
@@ -114,10 +116,8 @@ class Reader:
         )
 
     def _with_offset(self, view: memoryview, position: int, offset: int) -> memoryview:
-        """A record with the right queue offset: the one field that has no check. Where the log has
-        a wrong one, a copy; it is mended with the next checkpoint."""
-        if layout.queue_offset_of(view) == offset:
-            return view
+        """A copy with the right queue offset: the one field that has no check. What the log has is
+        mended with the next checkpoint."""
         self._core.note_wrong_offset(position, offset)
         return memoryview(layout.with_queue_offset(view, offset))
 

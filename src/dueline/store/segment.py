@@ -29,16 +29,17 @@ class Segment:
     Attributes:
         base: the position of its first byte.
         allocated_bytes: how much of it has disk space; None: as much as is written.
+        opened: the file, if it is open; `file` opens it.
     """
 
-    __slots__ = ("_file", "_files", "_is_patched", "_is_removed", "_mutex", "_writable",
-                 "allocated_bytes", "base", "path")  # fmt: skip
+    __slots__ = ("_files", "_is_patched", "_is_removed", "_mutex", "_writable",
+                 "allocated_bytes", "base", "opened", "path")  # fmt: skip
 
     def __init__(self, files: Files, path: Path, base: int, *, writable: bool = False) -> None:
         self._files = files
         self._writable = writable
         self._mutex = threading.Lock()
-        self._file: File | None = None
+        self.opened: File | None = None
         self._is_patched = False
         self._is_removed = False
         self.path = path
@@ -51,7 +52,7 @@ class Segment:
         Raises:
             Unavailable: the disk is full; there is no such file.
         """
-        self._file = self._files.create(self.path, size_bytes)
+        self.opened = self._files.create(self.path, size_bytes)
 
     @property
     def file(self) -> File:
@@ -60,18 +61,18 @@ class Segment:
         Raises:
             NotFound: deleted, or never written.
         """
-        return self._file or self._open()
+        return self.opened or self._open()
 
     def _open(self) -> File:
         with self._mutex:
-            if self._file is None and not self._is_removed:
+            if self.opened is None and not self._is_removed:
                 try:
-                    self._file = self._files.open(self.path, writable=self._writable)
+                    self.opened = self._files.open(self.path, writable=self._writable)
                 except FileNotFoundError as error:
                     raise missing(self.path, self.base) from error
-            if self._file is None:
+            if self.opened is None:
                 raise missing(self.path, self.base)
-            return self._file
+            return self.opened
 
     def scatter(self, places: npt.NDArray[np.int64], rows: npt.NDArray[np.uint8]) -> None:
         """Patch bytes that were written before; synced by `sync_patches`."""
@@ -104,13 +105,13 @@ class Segment:
 
     def forget_pages(self) -> None:
         """Give back the memory of mapped pages."""
-        if self._file is not None:
-            self._file.forget_pages()
+        if self.opened is not None:
+            self.opened.forget_pages()
 
     def close(self) -> None:
         """Let go of the file; it is opened again if somebody needs it."""
         with self._mutex:
-            file, self._file = self._file, None
+            file, self.opened = self.opened, None
         if file is not None:
             file.close()
 

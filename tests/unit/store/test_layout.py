@@ -50,7 +50,9 @@ def test_fields_are_found_behind_hosts_of_any_size(born: int, store: int) -> Non
     assert found[:7] == (1, 2, 3, 4, 5, 6, 7)
     assert found[8:] == (8, b"b" * born, 9, b"s" * store, 10, 11, 12)
     assert layout.store_ms_of(data[: layout.STORE_MS_END]) == 9
-    assert layout.queue_offset_of(data) == 6
+    assert int.from_bytes(data[layout.QUEUE_OFFSET], "big") == 6
+    assert layout.with_queue_offset(data, 99)[:28] == data[:20] + (99).to_bytes(8, "big")
+    assert layout.with_queue_offset(data, 99)[28:] == data[28:]
     assert layout.SIZE_MAGIC.unpack_from(data) == (1, 2)
     assert layout.SIZE_MAGIC_POSITION.unpack_from(data) == (1, 2, 7)
 
