@@ -4,8 +4,8 @@ A reader that finds nothing leaves a function to be called, once, when the queue
 the topic) has grown. The call comes from whichever thread made the message visible, under the
 store's lock: it must only pass the news on, such as `loop.call_soon_threadsafe` or `Event.set`.
 
-Any thread may call. The number of watches is bounded: a broker that is asked to remember more than
-that says so.
+Any thread may call. The memory of all watches is bounded: a broker that is asked to remember more
+than that says so.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from dueline.errors import LimitExceeded
+from dueline.budget import Budget
 from dueline.store import Observer
 
 __all__ = ["Watch", "Watches"]
 
-WATCH_COUNT_MAX: Final = 100_000
+WATCHES_SIZE_BYTES_MAX: Final = 64 << 20
+_WATCH_SIZE: Final = 640
+"""Bytes that a watch takes, more or less, if it is the only one of its topic."""
 
 Wake = Callable[[], None]
 
@@ -43,8 +45,8 @@ class Watch:
 class Watches(Observer):
     """All waiting readers of a broker, by topic."""
 
-    def __init__(self, *, count_max: int = WATCH_COUNT_MAX) -> None:
-        self._count_max: Final = count_max
+    def __init__(self, *, size_bytes_max: int = WATCHES_SIZE_BYTES_MAX) -> None:
+        self._budget: Final = Budget("waiting readers", size_bytes_max)
         self._by_topic: dict[str, set[Watch]] = {}
         self._count = 0
         self._lock = threading.Lock()
@@ -60,13 +62,7 @@ class Watches(Observer):
         """
         watch = Watch(self, topic, queue_id, wake)
         with self._lock:
-            if self._count >= self._count_max:
-                raise LimitExceeded(
-                    f"waiting readers: expected at most {self._count_max}, found as many; ask "
-                    "again without waiting",
-                    limit=self._count_max,
-                    found=self._count + 1,
-                )
+            self._budget.take(_size(watch))
             self._by_topic.setdefault(topic, set()).add(watch)
             self._count += 1
         return watch
@@ -95,6 +91,7 @@ class Watches(Observer):
             woken = [watch for watches in self._by_topic.values() for watch in watches]
             self._by_topic.clear()
             self._count = 0
+            self._budget.give(self._budget.size_bytes)
         for watch in woken:
             watch.wake()
 
@@ -104,5 +101,10 @@ class Watches(Observer):
             return
         watches.remove(watch)
         self._count -= 1
+        self._budget.give(_size(watch))
         if not watches:
             del self._by_topic[watch.topic]
+
+
+def _size(watch: Watch) -> int:
+    return _WATCH_SIZE + len(watch.topic)

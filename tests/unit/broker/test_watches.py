@@ -1,6 +1,9 @@
+import tracemalloc
+from functools import partial
+
 import pytest
 
-from dueline.broker.watches import Watches
+from dueline.broker.watches import Watch, Watches
 from dueline.errors import LimitExceeded
 
 
@@ -70,13 +73,41 @@ def test_all_are_woken_when_the_broker_stops() -> None:
     assert len(watches) == 0
 
 
-def test_more_watches_than_the_bound_are_refused() -> None:
-    watches = Watches(count_max=1)
-    first = watches.add("a", 0, lambda: None)
+def fill(watches: Watches, taken: list[Watch]) -> None:
+    """Watch until it is refused, each time another topic with as long a name as may be."""
+    while True:
+        topic = f"{len(taken):06}" + "x" * 121
+        taken.append(watches.add(topic, 0, partial(str, topic)))
 
-    with pytest.raises(LimitExceeded, match="expected at most 1"):
-        watches.add("a", 1, lambda: None)
-    first.cancel()
-    watches.add("a", 1, lambda: None)
 
-    assert len(watches) == 1
+def test_watches_are_bounded_in_bytes() -> None:
+    watches = Watches(size_bytes_max=1 << 20)
+    taken: list[Watch] = []
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        with pytest.raises(LimitExceeded, match="waiting readers: expected at most 1048576 bytes"):
+            fill(watches, taken)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert 500 < len(taken) < 2_000
+    assert after - before < 2 << 20
+
+
+@pytest.mark.parametrize("is_woken", [True, False])
+def test_watches_that_are_gone_make_room(is_woken: bool) -> None:
+    watches = Watches(size_bytes_max=1 << 20)
+    counts = []
+    for _ in range(3):
+        taken: list[Watch] = []
+        with pytest.raises(LimitExceeded):
+            fill(watches, taken)
+        counts.append(len(taken))
+        if is_woken:
+            watches.wake_all()
+        for watch in taken:
+            watch.cancel()
+
+    assert counts == [counts[0]] * 3
