@@ -1,15 +1,18 @@
 """Programs that tests start: their lines are read as they come, and none outlives its test.
 
 A program prints JSON objects, one a line (`Event`). What it writes to its error stream, and lines
-that are no JSON, are kept for the message of a failing test.
+that are no JSON, are kept for the message of a failing test. On Linux a program also ends when the
+test run is killed; it must be started from a thread that lives as long as the run.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +25,13 @@ Event = dict[str, Any]
 
 STOP_SECONDS_MAX = 20.0
 _LINES_MAX = 200
+_SET_PARENT_DEATH_SIGNAL = 1
+_libc = ctypes.CDLL(None)
+
+
+def _end_with_parent() -> None:
+    """In the new process, before its program starts."""
+    _libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 class Process:
@@ -43,6 +53,7 @@ class Process:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
