@@ -88,10 +88,50 @@ class Writing:
         """
         topic = messages[0].topic
         write = _Write(messages, done, size_bytes)
-        if topic not in self._held and self._topics.has_saved(topic):
-            self._add(write)
-        else:
+        if topic in self._held or not self._topics.has_saved(topic):
             self._hold(topic, write)
+            return
+        if not self._turn:
+            self._loop.soon(self._end_turn)
+        self._turn.append(write)
+        self._turn_size_bytes += size_bytes
+        if self._turn_size_bytes > TURN_SIZE_BYTES_MAX or len(self._turn) >= TURN_COUNT_MAX:
+            self._end_turn()
+
+    def _end_turn(self) -> None:
+        turn, self._turn = self._turn, []
+        self._turn_size_bytes = 0
+        messages = [message for write in turn for message in write.messages]
+        try:
+            if messages:
+                self._put(messages, partial(self._put_done, turn))
+        except LimitExceeded:
+            self._put_singly(turn)
+        except BrokerError as error:
+            self._answer(turn, error)
+
+    def _put_singly(self, turn: list[_Write]) -> None:
+        """Together they are more than may wait: as many as there is room for."""
+        for write in turn:
+            try:
+                self._put(write.messages, partial(self._put_done, [write]))
+            except BrokerError as error:
+                self._answer([write], error)
+
+    def _put_done(self, turn: list[_Write], results: Results | BaseException) -> None:
+        """The writer's answer, in its thread."""
+        self._loop.post(partial(self._answer, turn, results))
+
+    def _answer(self, turn: list[_Write], results: Results | BaseException) -> None:
+        start = 0
+        for write in turn:
+            end = start + len(write.messages)
+            try:
+                write.done(results[start:end] if isinstance(results, list) else results)
+            except Exception:
+                # The boundary of a send: the others of its turn are answered all the same.
+                log.exception("an answer to a send could not be passed on")
+            start = end
 
     # Topics that are not on disk yet
 
@@ -105,65 +145,9 @@ class Writing:
     def _release(self, topic: str, error: BaseException | None) -> None:
         for write in self._held.pop(topic):
             if error is not None:
-                _answer(write, error)
-            elif topic not in self._held and self._topics.has_saved(topic):
-                self._add(write)
-            else:  # the topic was changed meanwhile
-                self._hold(topic, write)
-
-    # Turns
-
-    def _add(self, write: _Write) -> None:
-        if not self._turn:
-            self._loop.soon(self._end_turn)
-        self._turn.append(write)
-        self._turn_size_bytes += write.size_bytes
-        if self._turn_size_bytes > TURN_SIZE_BYTES_MAX or len(self._turn) >= TURN_COUNT_MAX:
-            self._end_turn()
-
-    def _end_turn(self) -> None:
-        turn, self._turn = self._turn, []
-        self._turn_size_bytes = 0
-        if turn:
-            self._hand_over(turn)
-
-    def _hand_over(self, turn: list[_Write]) -> None:
-        """All together or, if that is more than may wait, as many as there is room for."""
-        messages = [message for write in turn for message in write.messages]
-        try:
-            self._put(messages, partial(self._put_done, turn))
-        except LimitExceeded as error:
-            if len(turn) == 1:
-                _answer(turn[0], error)
-                return
-            for write in turn:
-                self._hand_over([write])
-        except BrokerError as error:
-            for write in turn:
-                _answer(write, error)
-
-    def _put_done(self, turn: list[_Write], results: Results | BaseException) -> None:
-        """The writer's answer, in its thread."""
-        self._loop.post(partial(self._answer_all, turn, results))
-
-    def _answer_all(self, turn: list[_Write], results: Results | BaseException) -> None:
-        if isinstance(results, BaseException):
-            for write in turn:
-                _answer(write, results)
-            return
-        start = 0
-        for write in turn:
-            end = start + len(write.messages)
-            _answer(write, results[start:end])
-            start = end
-
-
-def _answer(write: _Write, results: Results | BaseException) -> None:
-    try:
-        write.done(results)
-    except Exception:
-        # The boundary of a send: the others of its turn are answered all the same.
-        log.exception("an answer to a send could not be passed on")
+                self._answer([write], error)
+            else:  # if the topic was changed meanwhile, it is held again
+                self.write(*write)
 
 
 def accepted(results: Results) -> list[PutResult]:

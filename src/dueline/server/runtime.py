@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from dueline.server.outbox import Outbox
 
@@ -19,21 +18,16 @@ __all__ = ["Runtime"]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """An event loop and its helpers."""
 
-    loop: asyncio.AbstractEventLoop
-    outbox: Outbox
-    threads: Executor
-
-    def soon(self, call: Callable[[], None]) -> object:
-        """Call at the end of this turn of the loop."""
-        return self.loop.call_soon(call)
-
-    def post(self, call: Callable[[], None]) -> None:
-        """Call in the loop's thread; for any other thread."""
-        self.outbox.post(call)
+    def __init__(self, loop: asyncio.AbstractEventLoop, outbox: Outbox, threads: Executor) -> None:
+        self.loop: Final = loop
+        self.outbox: Final = outbox
+        self.threads: Final = threads
+        # As they are, and not by methods of ours: each send comes by here.
+        self.soon: Callable[[Callable[[], None]], object] = loop.call_soon
+        self.post: Callable[[Callable[[], None]], None] = outbox.post
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Run what may block in a thread."""

@@ -91,27 +91,20 @@ class Sends:
                 request.channel.host,
                 head.reconsume_times,
             )
-            self._send(request, head, [message])
+            self._sending.send(
+                head.destination,
+                [message],
+                partial(answer_send, request, self._answer),
+                size_bytes=len(body),
+                attempts_max=_attempts_max(request, head),
+            )
             return
         read = partial(self._batch, request, head, queue_id, born_ms, properties)
         if len(body) <= LIGHT_BATCH_SIZE_BYTES:
-            self._send(request, head, read())
+            self._send_batch(request, head, read())
             return
         future = self._context.in_thread(read)
-        future.add_done_callback(partial(self._send_batch, request, head))
-
-    def _send(self, request: Request, head: _Head, messages: list[Message]) -> None:
-        attempts_max = None
-        # Go always says 0, which means nothing.
-        if head.max_reconsume_times > 0 and request.command.version >= VERSION_3_4_9:
-            attempts_max = head.max_reconsume_times
-        self._sending.send(
-            head.destination,
-            messages,
-            partial(answer_send, request, self._answer),
-            size_bytes=len(request.command.body),
-            attempts_max=attempts_max,
-        )
+        future.add_done_callback(partial(self._go_on, request, head))
 
     # Reading
 
@@ -199,17 +192,23 @@ class Sends:
         )
         return messages
 
-    def _send_batch(
-        self, request: Request, head: _Head, future: asyncio.Future[list[Message]]
-    ) -> None:
-        """Go on with a batch that was read in a thread."""
+    def _go_on(self, request: Request, head: _Head, future: asyncio.Future[list[Message]]) -> None:
+        """A batch was read in a thread."""
         try:
-            self._send(request, head, future.result())
+            self._send_batch(request, head, future.result())
         except BrokerError as error:
             request.fail(error)
         except Exception as error:
             log.exception("a batch could not be read")
             request.fail(error)
+
+    def _send_batch(self, request: Request, head: _Head, messages: list[Message]) -> None:
+        self._sending.send(
+            head.destination,
+            messages,
+            partial(answer_send, request, self._answer),
+            size_bytes=len(request.command.body),
+        )
 
     # Answering
 
@@ -243,6 +242,12 @@ class Sends:
             trace_on=True,
         )
         request.answer(Answer(ext=response.encode()))
+
+
+def _attempts_max(request: Request, head: _Head) -> int | None:
+    """Go always says 0, which means nothing, as it does in old clients."""
+    is_said = head.max_reconsume_times > 0 and request.command.version >= VERSION_3_4_9
+    return head.max_reconsume_times if is_said else None
 
 
 def _drop(properties: dict[str, str]) -> None:
