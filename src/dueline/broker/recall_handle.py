@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from dueline.errors import InvalidRequest
 
-__all__ = ["RecallHandle"]
+__all__ = ["RecallHandle", "encode_handle"]
 
 SIZE_MAX: Final = 64 * 1024
 _VERSION: Final = "v1"
@@ -38,8 +38,7 @@ class RecallHandle:
     unique_id: str
 
     def encode(self) -> str:
-        text = f"{_VERSION} {self.topic} {self.broker_name} {self.due_ms} {self.unique_id}"
-        return base64.urlsafe_b64encode(text.encode("utf-8", "surrogateescape")).decode()
+        return encode_handle(self.topic, self.broker_name, self.due_ms, self.unique_id)
 
     @classmethod
     def decode(cls, text: str) -> Self:
@@ -77,3 +76,9 @@ class RecallHandle:
                     f"recall: expected {what} {wanted[:200]!r}, found {found[:200]!r}",
                     what="recall handle",
                 )
+
+
+def encode_handle(topic: str, broker_name: str, due_ms: int, unique_id: str) -> str:
+    """The text of a handle, without a value between: one is made for every delayed send."""
+    text = f"{_VERSION} {topic} {broker_name} {due_ms} {unique_id}"
+    return base64.urlsafe_b64encode(text.encode("utf-8", "surrogateescape")).decode()

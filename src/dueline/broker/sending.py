@@ -28,7 +28,7 @@ from dueline.broker import retries
 from dueline.broker.broker import Broker
 from dueline.broker.group_configs import GroupConfig
 from dueline.broker.names import DEFAULT_TOPIC, dead_topic, group_of_retry
-from dueline.broker.recall_handle import RecallHandle
+from dueline.broker.recall_handle import encode_handle
 from dueline.broker.topics import TopicConfig, check_writable
 from dueline.broker.writing import Done, Loop, Results, Writing
 from dueline.errors import BrokerError, InvalidRequest, NotFound
@@ -214,12 +214,7 @@ class Sending:
         """What takes an accepted message back; None for one that is not delayed."""
         if result.due_ms is None:
             return None
-        return RecallHandle(
-            topic=result.topic,
-            broker_name=self._broker_name,
-            due_ms=result.due_ms,
-            unique_id=result.unique_id,
-        ).encode()
+        return encode_handle(result.topic, self._broker_name, result.due_ms, result.unique_id)
 
     # Messages that consumers could not handle
 
