@@ -29,14 +29,14 @@ from typing import Final
 
 from dueline.admission import is_closed
 from dueline.broker.filters import EVERYTHING, Filter
-from dueline.broker.group_configs import GroupTable
+from dueline.broker.group_configs import GroupConfig, GroupTable
 from dueline.broker.inflight.dead_letters import DeadLetters
 from dueline.broker.inflight.holding import Held, Holding, Outcomes, Taken
 from dueline.broker.inflight.inflight import InFlight
 from dueline.broker.names import retry_topic
 from dueline.broker.reading import Reading
 from dueline.broker.retries import RetryOptions
-from dueline.broker.topics import Permission, Topics
+from dueline.broker.topics import Permission, TopicConfig, Topics
 from dueline.broker.watches import Watch
 from dueline.broker.writing import Put
 from dueline.errors import BrokerError, InvalidRequest
@@ -110,10 +110,13 @@ class Receiving:
             NotFound: no such topic or group.
             InvalidRequest: says what is wrong, or that the topic or the group is closed.
         """
+        config = self._topics.find(request.topic)
+        group = self._groups.find(request.group)
+        _check_open(config, group)
         return Receive(
             request,
-            self._holding(request),
-            queue_ids=self._queue_ids(request),
+            self._holding(request, self._retries.attempt_max(group)),
+            queue_ids=_queue_ids(request, config),
             topics=self._topics,
             reading=self._reading,
             inflight=self._inflight,
@@ -121,30 +124,7 @@ class Receiving:
             monotonic_s=self._monotonic_s,
         )
 
-    def _queue_ids(self, request: ReceiveRequest) -> Sequence[int]:
-        config = self._topics.find(request.topic)
-        group = self._groups.find(request.group)
-        if not config.perm & Permission.READ or is_closed(request.topic):
-            raise InvalidRequest(
-                f"topic {request.topic}: expected one that may be read, found one that may not",
-                what="permission",
-            )
-        if not group.consume_enable:
-            raise InvalidRequest(
-                f"consumer group {request.group}: expected one that may consume, found one that "
-                "may not",
-                what="permission",
-            )
-        if request.queue_id is None:
-            return range(config.read_queue_nums)
-        if not 0 <= request.queue_id < config.read_queue_nums:
-            raise InvalidRequest(
-                f"topic {request.topic}: expected queue 0 to {config.read_queue_nums - 1}, "
-                f"found {request.queue_id}"
-            )
-        return (request.queue_id,)
-
-    def _holding(self, request: ReceiveRequest) -> Holding:
+    def _holding(self, request: ReceiveRequest, attempt_max: int) -> Holding:
         if request.count_max < 1:
             raise InvalidRequest(f"batch size: expected 1 or more, found {request.count_max}")
         invisible_ms = request.invisible_ms
@@ -154,7 +134,7 @@ class Receiving:
             invisible_ms=RENEWED_INVISIBLE_MS if invisible_ms is None else invisible_ms,
             owner=request.owner,
             renew=invisible_ms is None,
-            attempt_max=self.attempt_max(request.group),
+            attempt_max=attempt_max,
         )
 
     def attempt_max(self, group: str) -> int:
@@ -333,6 +313,32 @@ class Receive:
         for watch in self._watches:
             watch.cancel()
         self._watches.clear()
+
+
+def _check_open(config: TopicConfig, group: GroupConfig) -> None:
+    topic = config.topic_name
+    if not config.perm & Permission.READ or is_closed(topic):
+        raise InvalidRequest(
+            f"topic {topic}: expected one that may be read, found one that may not",
+            what="permission",
+        )
+    if not group.consume_enable:
+        raise InvalidRequest(
+            f"consumer group {group.group_name}: expected one that may consume, found one that "
+            "may not",
+            what="permission",
+        )
+
+
+def _queue_ids(request: ReceiveRequest, config: TopicConfig) -> Sequence[int]:
+    if request.queue_id is None:
+        return range(config.read_queue_nums)
+    if not 0 <= request.queue_id < config.read_queue_nums:
+        raise InvalidRequest(
+            f"topic {request.topic}: expected queue 0 to {config.read_queue_nums - 1}, "
+            f"found {request.queue_id}"
+        )
+    return (request.queue_id,)
 
 
 def _check_invisible(invisible_ms: int, invisible_ms_min: int) -> None:
