@@ -39,6 +39,8 @@ USED_ELSEWHERE = re.compile(
     + r")(\.[A-Za-z].*)?"
 )
 
+WITHOUT_TWIN = ROOT / "tests" / "unit" / "without_twin.txt"
+
 Rule = Callable[[ast.Module], Iterator[str]]
 
 
@@ -178,6 +180,14 @@ def used_names(tree: ast.Module) -> Iterator[str]:
             yield str(node.value)
 
 
+def has_logic(tree: ast.Module) -> bool:
+    """Does a function decide or repeat something?"""
+    kinds = (ast.If, ast.IfExp, ast.For, ast.While, ast.Try, ast.Match, ast.comprehension)
+    return any(
+        isinstance(node, kinds) for function in _functions(tree) for node in ast.walk(function)
+    )
+
+
 # --- the project follows them ---------------------------------------------------------------------
 
 
@@ -264,6 +274,19 @@ def test_every_unit_test_module_mirrors_a_source_module() -> None:
     assert orphans == []
 
 
+def test_every_module_with_logic_has_a_twin() -> None:
+    """A test of its own name; or it is on a list that may get shorter, and not longer."""
+    listed = {line for line in WITHOUT_TWIN.read_text().splitlines() if line[:1] not in ("", "#")}
+    missing = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if has_logic(_tree(path)) and not any(twin.is_file() for twin in _twins(path))
+    }
+
+    assert missing - listed == set(), "write a unit test for them"
+    assert listed - missing == set(), "strike them from the list"
+
+
 def test_files_name_no_workplace_and_no_package_host() -> None:
     findings = []
     for path in _project_files():
@@ -345,6 +368,19 @@ def test_forbidden_words_are_noticed(text: str) -> None:
     assert len(list(forbidden_words(text))) == 1
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(x):\n    return x + 1", False),
+        ("if x:\n    y = 1", False),
+        ("def f(x):\n    return 1 if x else 2", True),
+        ("class C:\n    def f(self):\n        return [x for x in y]", True),
+    ],
+)
+def test_logic_is_a_decision_or_a_repetition(source: str, expected: bool) -> None:
+    assert has_logic(ast.parse(source)) == expected
+
+
 def test_function_length_does_not_count_the_docstring() -> None:
     source = 'def f():\n    """One.\n\n    Two.\n    """\n    return 1\n'
 
@@ -393,6 +429,14 @@ def _name(path: Path) -> str:
 @cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), filename=str(path))
+
+
+def _twins(path: Path) -> list[Path]:
+    """In tests/unit; or, for what needs a port or a session, in the suite of its package."""
+    inside = path.relative_to(PACKAGE)
+    name = f"test_{path.stem}.py"
+    suite = inside.parent.name or "unit"
+    return [ROOT / "tests" / "unit" / inside.parent / name, ROOT / "tests" / suite / name]
 
 
 def _is_called_by_a_library(path: Path, owner: str, name: str) -> bool:

@@ -47,8 +47,8 @@ class Agenda:
         found: list[tuple[int, int]] = []
         while self._heap and self._heap[0][0] <= now_ms and len(found) < count_max:
             entry = heapq.heappop(self._heap)
-            if self._times.get(entry[1]) == entry[0]:
-                found.append(entry)
+            if self._times.get(entry[1]) == entry[0] and entry not in found[-1:]:
+                found.append(entry)  # one that came back to a time of before is there twice
         for entry in found:
             heapq.heappush(self._heap, entry)
         return [number for _, number in found]
