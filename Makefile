@@ -37,7 +37,7 @@ check: $(READY) ## format, lint, types, layering
 unit: $(READY) ## the fast tests: no processes, no Spark
 	@$(BIN)/python -m pytest -m "not slow and not spark and not soak" $(ARGS)
 
-soak: $(READY) ## the long campaigns of the random tests
+soak: $(READY) ## the long campaigns, some hours; CONTRIBUTING.md says what takes how long
 	@DUELINE_SOAK=1 $(BIN)/python -m pytest --timeout=0 $(ARGS)
 
 fuzz: $(READY) ## fuzz the decoders for three minutes (ARGS="--seconds 600"); Linux only

@@ -61,6 +61,7 @@ LOSSES = st.sampled_from(
     ]
 )
 STEP_COUNT = 150 if IS_SOAK else 100
+RUN_COUNT = EXAMPLES // 4 if IS_SOAK else EXAMPLES  # each is many steps
 
 
 class StoreMachine(StoreDriver):
@@ -350,11 +351,11 @@ class StoreMachine(StoreDriver):
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_store_agrees_with_its_model(record_property: Callable[[str, str], None]) -> None:
-    record_property("campaign", f"{EXAMPLES} runs of up to {STEP_COUNT} steps")
+    record_property("campaign", f"{RUN_COUNT} runs of up to {STEP_COUNT} steps")
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=RUN_COUNT,
             stateful_step_count=STEP_COUNT,
             deadline=None,
             print_blob=True,
