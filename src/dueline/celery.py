@@ -187,11 +187,11 @@ class Session:
             return
 
         async def settle() -> None:
+            feed.has_room.set()
             try:
                 await work
             except BrokerError as error:
                 log.warning("a task comes again: %s", error)
-            feed.has_room.set()
 
         future = self._loop.start(settle())
         self._settling.add(future)
@@ -233,13 +233,13 @@ class QoS(virtual.QoS):
     """What Celery has and has not acknowledged."""
 
     def ack(self, delivery_tag: str) -> None:
+        super().ack(delivery_tag)  # first: it makes room, and `settle` tells the feed
         self.channel.settle(delivery_tag, is_done=True)
-        super().ack(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         """Without `requeue` a task is dropped, as other transports without dead letters do it."""
-        self.channel.settle(delivery_tag, is_done=not requeue)
         super().ack(delivery_tag)
+        self.channel.settle(delivery_tag, is_done=not requeue)
 
 
 class Channel(virtual.Channel):
@@ -434,9 +434,16 @@ def keys_of(task_id: object) -> list[str]:
 
 
 def payload_of(taken: Taken) -> Payload:
-    """Kombu's message, marked as delivered before if it was."""
+    """Kombu's message, marked as delivered before if it was.
+
+    A task that was moved while it waited is due now, whatever its eta says: a worker that saw that
+    would keep it.
+    """
     payload: Payload = loads(taken.message.body)
-    properties = payload["properties"]
+    properties, headers = payload["properties"], payload.get("headers") or {}
+    due_ms = taken.message.due_ms
+    if due_ms is not None and due_ms != due_ms_of(headers.get("eta")):
+        headers["eta"] = None
     properties["delivery_tag"] = f"{taken.message.id}/{taken.receipt}"
     if taken.message.attempt:
         properties["delivery_info"]["redelivered"] = True

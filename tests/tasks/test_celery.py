@@ -74,8 +74,26 @@ def test_a_countdown_waits_in_the_broker_and_can_be_taken_back(shop: Shop) -> No
     eta = json.loads(waiting.record.body)["headers"]["eta"]
     assert (waiting.topic, waiting.state, waiting.due_ms) == ("celery", PENDING, due_ms_of(eta))
     assert waiting.due_ms >= before_ms + 3_600_000
-    shop.broker.broker.delayed.cancel([result.id])
+    with Producer(shop.broker.name_server) as producer:
+        assert producer.cancel(result.id)
     assert shop.broker.broker.delayed.find(result.id)[0].state == CANCELLED
+
+
+def test_a_task_that_waits_can_be_moved(shop: Shop) -> None:
+    note = shop.task("take_note")
+    now = note.clone(("now",)).apply_async(countdown=3_600)
+    soon = note.clone(("soon",)).apply_async(countdown=3_600)
+    with Producer(shop.broker.name_server) as producer:
+        soon_ms = system_time_ms() + 2_000
+        assert producer.deliver_now(now.id)
+        assert producer.reschedule(soon.id, delay=2)
+
+    with shop.worker():
+        wait_until(lambda: len(list(read_notes(shop.notes))) == 2, what="both tasks")
+
+    first, second = read_notes(shop.notes)
+    assert (first.name, second.name) == ("now", "soon")
+    assert second.ran_ms >= soon_ms
 
 
 def test_a_task_that_is_tried_again_waits_in_the_broker(shop: Shop) -> None:
