@@ -118,7 +118,7 @@ def test_a_worker_that_is_asked_to_leave_gives_back_what_it_has_not_begun(shop: 
 
     found = [note.name for note in read_notes(shop.notes)]
     assert set(found) == names
-    # Celery restores what is at work when it leaves, here as on Redis; what was only held is not.
+    # Celery restores what is at work when it leaves; on Redis too a task was seen to run twice.
     assert len(found) - len(names) <= PREFETCH_COUNT
 
 
