@@ -123,7 +123,7 @@ class StoreSettings:
     retention_ms: int = setting(
         72 * 3_600_000,
         DURATION,
-        "How long messages can be read after they became visible, and what became of a delayed one "
+        "How long messages can be read after they became visible, and the outcome of a delayed one "
         "is known.",
     )
     order_wait_ms: int = setting(

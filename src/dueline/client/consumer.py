@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
-from dueline.client.pulling import COUNT_MAX, Pulled, QueueReader
+from dueline.client.pulling import COUNT_MAX, PullResult, QueuePuller
 from dueline.client.values import Received
 from dueline.errors import BrokerError, InvalidRequest, NotFound, Unavailable
 from dueline.times import Duration, duration_ms, time_ms
@@ -223,7 +223,7 @@ class AsyncConsumer:
     # One queue
 
     async def _consume(self, cluster: Cluster, queue: TopicQueue) -> None:
-        reader = QueueReader(
+        reader = QueuePuller(
             cluster, self._group, queue, self._tags if queue.topic == self._topic else "*"
         )
         offset: int | None = None
@@ -246,7 +246,7 @@ class AsyncConsumer:
                 await asyncio.sleep(PAUSE_S)
                 self._change.set()  # a broker that was started again does not know us
 
-    async def _offset(self, reader: QueueReader) -> int:
+    async def _offset(self, reader: QueuePuller) -> int:
         """Where the group left off, else where it is to begin; what is refused is never skipped."""
         known = await reader.committed()
         if known is not None:
@@ -257,11 +257,11 @@ class AsyncConsumer:
             offset = await reader.at(self._start)
         else:
             offset = await reader.end()
-        # Whoever gets the queue next is to go on from here, and not from a later end.
+        # The next owner of the queue has to go on from here, and not from a later end.
         await reader.commit(offset, is_answered=True)
         return offset
 
-    async def _finish(self, cluster: Cluster, reader: QueueReader, pulled: Pulled) -> None:
+    async def _finish(self, cluster: Cluster, reader: QueuePuller, pulled: PullResult) -> None:
         messages, size = pulled.messages, self._batch_count
         parts = [messages[start : start + size] for start in range(0, len(messages), size)]
         await asyncio.gather(*(self._handle(cluster, reader.queue, part) for part in parts))

@@ -20,7 +20,7 @@ from dueline.wire.headers import (
     UpdateConsumerOffsetRequest,
 )
 
-__all__ = ["Pulled", "QueueReader"]
+__all__ = ["PullResult", "QueuePuller"]
 
 COUNT_MAX: Final = 32
 _ANSWERED: Final = (
@@ -32,14 +32,14 @@ _ANSWERED: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
+class PullResult:
     """Messages, and where to go on."""
 
     messages: list[Received]
     next_offset: int
 
 
-class QueueReader:
+class QueuePuller:
     """One queue's requests, for a group."""
 
     def __init__(self, cluster: Cluster, group: str, queue: TopicQueue, expression: str) -> None:
@@ -48,7 +48,7 @@ class QueueReader:
         self._group = group
         self._expression = expression
 
-    async def pull(self, offset: int, *, wait_s: float, count_max: int = COUNT_MAX) -> Pulled:
+    async def pull(self, offset: int, *, wait_s: float, count_max: int = COUNT_MAX) -> PullResult:
         """Read, or wait until there is something to read."""
         flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if wait_s > 0 else 0)
         header = PullRequest(
@@ -73,7 +73,7 @@ class QueueReader:
         if answer.code not in _ANSWERED:
             raise error_of(answer)
         next_offset = PullResponse.decode(answer.ext).next_begin_offset
-        return Pulled(messages=read_messages(answer.body), next_offset=next_offset)
+        return PullResult(messages=read_messages(answer.body), next_offset=next_offset)
 
     async def committed(self) -> int | None:
         """Where the group goes on, if the broker knows."""

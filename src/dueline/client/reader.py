@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from dueline.client.cluster import ROUTE_S_MAX, Cluster, TopicQueue
-from dueline.client.pulling import QueueReader
+from dueline.client.pulling import QueuePuller
 from dueline.client.values import Received
 from dueline.errors import BrokerError, InvalidRequest, NotFound
 from dueline.schedule import DelayLevels
@@ -68,10 +68,10 @@ class AsyncReader:
         self._timeout_s = timeout_s
         self._on_connection = on_connection
         self._is_lost = False
-        self._messages: asyncio.Queue[tuple[QueueReader, Received]] = asyncio.Queue(_HELD_MAX)
+        self._messages: asyncio.Queue[tuple[QueuePuller, Received]] = asyncio.Queue(_HELD_MAX)
         self._tasks: list[asyncio.Task[None]] = []
-        self._queues: dict[TopicQueue, QueueReader] = {}
-        self._offsets: dict[QueueReader, int] = {}
+        self._queues: dict[TopicQueue, QueuePuller] = {}
+        self._offsets: dict[QueuePuller, int] = {}
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Self:
@@ -131,7 +131,7 @@ class AsyncReader:
             found.append(self._taken(self._messages.get_nowait()))
         return found
 
-    def _taken(self, item: tuple[QueueReader, Received]) -> Received:
+    def _taken(self, item: tuple[QueuePuller, Received]) -> Received:
         reader, message = item
         self._offsets[reader] = message.queue_offset + 1
         return message
@@ -171,7 +171,7 @@ class AsyncReader:
         for queue in await cluster.queues(self._topic):
             if queue in self._queues:
                 continue
-            reader = QueueReader(cluster, self._group or _NO_GROUP, queue, self._tags)
+            reader = QueuePuller(cluster, self._group or _NO_GROUP, queue, self._tags)
             offset = await reader.committed() if self._group is not None else None
             if offset is None:
                 offset = await (reader.end() if start == "end" else reader.start())
@@ -191,7 +191,7 @@ class AsyncReader:
             else:
                 self._note(None)
 
-    async def _read(self, reader: QueueReader, offset: int) -> None:
+    async def _read(self, reader: QueuePuller, offset: int) -> None:
         while True:
             try:
                 pulled = await reader.pull(offset, wait_s=WAIT_S)

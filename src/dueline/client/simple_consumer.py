@@ -1,11 +1,11 @@
 """Taking messages and acknowledging each one: for queues of work.
 
-A message that was taken is invisible to the other consumers of the group for a while. Whoever took
-it acknowledges it, and it does not come again; or releases it, and it comes again at once or later.
-As long as this consumer is open and the process lives, the time is renewed, however long the work
-takes. A process that dies renews nothing: its messages come to another consumer when their time is
-over, one attempt older, and after the last attempt (16 by default, see the group's settings) they
-go to the dead letters.
+A message that was taken is invisible to the other consumers of the group for a while. The consumer
+that took it acknowledges it, and it does not come again; or releases it, and it comes again at once
+or later. As long as this consumer is open and the process lives, the time is renewed, however long
+the work takes. A process that dies renews nothing: its messages come to another consumer when their
+time is over, one attempt older, and after the last attempt (16 by default, see the group's
+settings) they go to the dead letters.
 
 RocketMQ calls it POP; it needs a broker that has it: Dueline, or RocketMQ 5.
 """
@@ -62,7 +62,7 @@ class Taken:
     broker_name: str
     receipt: str
     lock: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
-    """Renewing changes the receipt: whoever shows it, waits for that."""
+    """Renewing changes the receipt: an acknowledgement waits for that."""
 
 
 class AsyncSimpleConsumer:
@@ -236,7 +236,7 @@ class AsyncSimpleConsumer:
             return is_accepted
 
     async def release(self, taken: Taken, *, delay: Duration = 0) -> bool:
-        """Give a message back: it comes again, to whoever asks, at once or after a delay.
+        """Give a message back: it comes again, to any consumer, at once or after a delay.
 
         False: it had gone back before.
 

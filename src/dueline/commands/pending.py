@@ -1,4 +1,4 @@
-"""`dueline pending`: what waits, by due time, as a chart; or what became of one message."""
+"""`dueline pending`: what waits, by due time, as a chart; or the state of one message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--by", choices=tuple(_FORMATS), help="size of the steps (default: what fits the screen)"
     )
     parser.add_argument("--topic", help="of this topic only")
-    parser.add_argument("--key", help="what became of the messages with this id or key")
+    parser.add_argument("--key", help="the state of the messages with this id or key")
     parser.add_argument("--json", action="store_true", help="for programs; times in ms since 1970")
     add_broker_argument(parser)
     show_examples(

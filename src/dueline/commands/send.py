@@ -100,7 +100,7 @@ def _check_level(producer: Producer, topic: str, level: int) -> None:
 
 
 class _Tally:
-    """What became of the messages, counted as the answers come."""
+    """The outcomes of the messages, counted as the answers come."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -120,7 +120,7 @@ class _Tally:
             self._refused[result.message] = (first, count + 1)
 
     def show_ids(self, results: Sequence[Sent | BrokerError], start: int) -> None:
-        """Print the first few; whoever reads them (`| head`) may have seen enough."""
+        """Print the first few; the reader (`| head`) may have seen enough."""
         now_ms = Clock().now_ms()
         for result in results[: max(_SHOWN_MAX - start, 0)]:
             if isinstance(result, Sent):
