@@ -75,9 +75,10 @@ def test_all_are_woken_when_the_broker_stops() -> None:
 
 def fill(watches: Watches, taken: list[Watch]) -> None:
     """Watch until it is refused, each time another topic with as long a name as may be."""
+    woken: list[str] = []
     while True:
         topic = f"{len(taken):06}" + "x" * 121
-        taken.append(watches.add(topic, 0, partial(str, topic)))
+        taken.append(watches.add(topic, 0, partial(woken.append, topic)))
 
 
 def test_watches_are_bounded_in_bytes() -> None:
