@@ -28,6 +28,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: Final = {
     "serve": "run a broker, and the Spark pipeline beside it",
     "deliver": "run the Spark pipeline by itself, for brokers elsewhere",
+    "cluster": "run a master or a worker of a Spark standalone cluster",
     "demo": "watch delayed messages arrive: everything in a temporary folder, two minutes at most",
     "send": "send a message, now or for later",
     "tail": "print messages as they become visible, and how late each came",

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from tests.ports import free_port
 from tests.spark.conftest import Broker
@@ -35,7 +34,6 @@ class Cluster:
             "PYSPARK_PYTHON": sys.executable,
         }
         prepare_java(os.environ).apply(self._environ)
-        self._home = Path(pyspark.__file__).parent
         self.port = free_port()
         self.url = f"spark://127.0.0.1:{self.port}"
 
@@ -53,16 +51,24 @@ class Cluster:
         return process
 
     def start_master(self) -> None:
-        name = "org.apache.spark.deploy.master.Master"
         arguments = ["--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0"]
-        self.start(str(self._home / "bin" / "spark-class"), name, *arguments)
+        self.start(sys.executable, "-m", "dueline", "cluster", "master", *arguments)
         wait_until(self._is_listening, "the master")
 
     def start_worker(self) -> subprocess.Popen[bytes]:
-        name = "org.apache.spark.deploy.worker.Worker"
         arguments = ["--host", "127.0.0.1", "--cores", "1", "--memory", "600m"]
         arguments += ["--webui-port", "0", "--work-dir", str(self._folder / "work"), self.url]
-        return self.start(str(self._home / "bin" / "spark-class"), name, *arguments)
+        return self.start(sys.executable, "-m", "dueline", "cluster", "worker", *arguments)
+
+    def run_session(self, broker: Broker, workers_python: str) -> str:
+        """A plain PySpark program on the cluster; returns what it printed last."""
+        environment = {**self._environ, "PYSPARK_PYTHON": workers_python}
+        command = [sys.executable, "-c", SESSION, self.url, broker.address]
+        result = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=240, check=False
+        )
+        assert result.returncode == 0, result.stderr[-3000:]
+        return result.stdout.strip().splitlines()[-1]
 
     def _is_listening(self) -> bool:
         with socket.socket() as probe:
@@ -104,3 +110,40 @@ def test_a_worker_that_dies_loses_and_repeats_nothing(broker: Broker, cluster: C
     wait_until(lambda: broker.store.pending_count() == 0, "the rest")
     broker.advance(MESSAGE_COUNT)
     assert Counter(broker.bodies()) == Counter(b"%d" % number for number in range(MESSAGE_COUNT))
+
+
+SESSION = """
+import sys
+import dueline.spark
+from dueline.errors import Unavailable
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
+builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.task.maxFailures", "1")
+builder = builder.config("spark.executor.memory", "512m")
+spark = builder.getOrCreate()
+try:
+    dueline.spark.register(spark)
+except Unavailable as error:
+    print("REFUSED", str(error))
+else:
+    frame = spark.read.format("dueline").option("brokers", sys.argv[2])
+    print("FOUND", frame.option("view", "pending").load().count())
+"""
+
+
+def test_a_session_on_a_cluster_is_told_when_its_workers_have_no_dueline(
+    broker: Broker, cluster: Cluster, tmp_path: Path
+) -> None:
+    bare = tmp_path / "python3"
+    bare.write_text(f'#!/bin/sh\nexec "{sys.base_prefix}/bin/python3" -S "$@"\n')
+    bare.chmod(0o755)
+    broker.put(b"waits", delay_ms=60_000)
+    cluster.start_master()
+    cluster.start_worker()
+
+    assert cluster.run_session(broker, sys.executable) == "FOUND 1"
+    refusal = cluster.run_session(broker, str(bare))
+
+    assert refusal.startswith("REFUSED the cluster's workers: expected Dueline")
+    assert "No module named 'dueline'" in refusal
+    assert "pip install dueline==" in refusal

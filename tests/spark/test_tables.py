@@ -13,6 +13,7 @@ from tests.spark.conftest import START_MS, Broker, MakeBroker
 from dueline.flight import protocol
 from dueline.message import Message
 from dueline.server.flight.streams import Stream
+from dueline.store import restore
 
 pytestmark = pytest.mark.spark
 
@@ -166,6 +167,33 @@ def test_messages_are_what_consumers_read(spark: SparkSession, broker: Broker) -
         "a",
         START_MS,
     )
+
+
+def test_delivered_messages_know_when_they_were_due(spark: SparkSession, broker: Broker) -> None:
+    broker.put(b"in time", delay_ms=1_000)
+    broker.put(b"late", delay_ms=2_000)
+    broker.store.put(Message(topic="orders", body=b"level", properties={"DELAY": "1"}))
+    broker.store.put(Message(topic="orders", body=b"now"))
+    deliver(broker, until_ms=START_MS + 1_500)
+    broker.advance(5_000)
+    deliver(broker, until_ms=START_MS + 5_000)
+
+    rows = table(spark, "messages", broker, topic="orders").collect()
+
+    assert {bytes(row.body): (row.due_ms, row.late_ms) for row in rows} == {
+        b"in time": (START_MS + 1_000, 0),
+        b"late": (START_MS + 2_000, 3_000),
+        b"level": (None, None),
+        b"now": (None, None),
+    }
+
+
+def deliver(broker: Broker, *, until_ms: int) -> None:
+    """Carry over what is due by then, as a pipeline does."""
+    corner = broker.store.next_corner(until_ms=until_ms, row_count_max=1_000)
+    window = broker.store.read_window(broker.store.window(corner))
+    broker.store.deliver([restore.deliveries(window)])
+    broker.store.open_gate()
 
 
 def test_queues_offsets_and_times_reach_the_broker(

@@ -2,21 +2,26 @@
 
 Tasks check their rows and stage them at the broker; the driver's commit puts all of them in one
 step. A task that is repeated stages under another token, so nothing is there twice. A bad row fails
-the job and is named, or goes to the folder of the option `rejects` as Parquet, with the reason.
+the job and is named, or goes to the folder of the option `rejects` as Parquet, with the reason. How
+many were scheduled is said on the driver's error output, and returned by `schedule`.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 from pyarrow import parquet
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -27,12 +32,36 @@ from dueline.spark.schedule_rows import check_columns, checked
 from dueline.spark.task import attempt_token
 from dueline.store.schema import SCHEDULE_SCHEMA
 
-__all__ = ["BulkWriter", "Scheduled"]
+__all__ = ["BulkWriter", "ScheduleResult", "Scheduled", "schedule"]
 
 PUT_TIMEOUT_S: Final = 600.0
 _REASON: Final = "reason"
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleResult:
+    """What a bulk write did."""
+
+    scheduled_count: int
+    rejected_count: int
+
+
+def schedule(frame: DataFrame, *, broker: str, rejects: str | None) -> ScheduleResult:
+    """Write a frame and return the counts; see `dueline.spark.schedule`.
+
+    A write to a data source returns nothing, and the commit runs in a process of its own: the
+    counts come back through a file.
+    """
+    with tempfile.TemporaryDirectory(prefix="dueline-") as folder:
+        report = Path(folder) / "report.json"
+        writer = frame.write.format("dueline").option("brokers", broker)
+        writer = writer.option("report", str(report))
+        if rejects is not None:
+            writer = writer.option("rejects", rejects)
+        writer.mode("append").save()
+        return ScheduleResult(**json.loads(report.read_text()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +89,7 @@ class BulkWriter(DataSourceArrowWriter):
         with FlightClient(self._address) as client:
             self._limits = client.describe()  # of the whole job: a time may pass while it runs
         self._rejects = Path(options.rejects) if options.rejects else None
+        self._report = Path(options.report) if options.report else None
         self._job = uuid.uuid4().hex
 
     # In tasks
@@ -89,9 +119,21 @@ class BulkWriter(DataSourceArrowWriter):
             with FlightClient(self._address) as client:
                 request = protocol.PutRows(tokens=tokens)
                 client.call(request, protocol.RowsPut, timeout_s=PUT_TIMEOUT_S)
-        rejected = sum(message.rejected_count for message in staged)
-        if rejected:
-            log.warning("%d rows were rejected; see %s", rejected, self._rejects)
+        result = ScheduleResult(
+            scheduled_count=sum(message.row_count for message in staged),
+            rejected_count=sum(message.rejected_count for message in staged),
+        )
+        if self._report is not None:
+            self._report.write_text(json.dumps(asdict(result)))
+        self._say(result)
+
+    def _say(self, result: ScheduleResult) -> None:
+        """On the error output, which is the driver's: this runs in a process that Spark starts."""
+        line = f"dueline: {result.scheduled_count:,} messages scheduled at {self._address}"
+        if result.rejected_count:
+            line += f", {result.rejected_count:,} rows rejected; see {self._rejects}"
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         tokens = tuple(message.token for message in messages if isinstance(message, Scheduled))

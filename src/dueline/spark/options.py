@@ -69,6 +69,9 @@ class Options:
     rejects: str | None = None
     """Batch write: a folder for rows that cannot be accepted; without it, one fails the job."""
 
+    report: str | None = None
+    """Batch write: a file on the driver's machine that gets the counts, as JSON."""
+
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Self:
         """Read Spark's options.
@@ -151,4 +154,5 @@ _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "view": ("view", _one_of("pending", "messages")),
     "topic": ("topic", _text),
     "rejects": ("rejects", _text),
+    "report": ("report", _text),
 }

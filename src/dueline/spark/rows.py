@@ -20,7 +20,7 @@ from dueline.spark.schema import (
     STORED_COLUMNS,
     conform,
 )
-from dueline.store import restore
+from dueline.store import properties, restore
 from dueline.store.schema import MESSAGE_SCHEMA, WINDOW_SCHEMA
 from dueline.store.targets import Targets, queue_id_faults
 
@@ -65,8 +65,25 @@ def stored_rows(
         ],
         schema=WINDOW_SCHEMA,
     )
-    messages = restore.messages(window).rename_columns(["queue_offset", *MESSAGE_SCHEMA.names[1:]])
-    yield _with_shard(messages, shard, STORED_COLUMNS)
+    messages = restore.messages(window)
+    due_ms = _due_ms(messages)
+    columns = {
+        **dict(zip(messages.schema.names, messages.columns, strict=True)),
+        "queue_offset": stored["queue_offset"],
+        "due_ms": due_ms,
+        "shard": pa.repeat(pa.scalar(shard, pa.string()), count),
+        "late_ms": pc.subtract(messages["store_ms"], due_ms),
+    }
+    yield pa.RecordBatch.from_arrays(
+        [columns[name] for name in STORED_COLUMNS.names], schema=STORED_COLUMNS
+    )
+
+
+def _due_ms(messages: pa.RecordBatch) -> pa.Array:
+    """When messages were due that were sent for a time; null for others."""
+    texts = properties.pick(messages["properties"], "TIMER_OUT_MS")
+    is_number = pc.match_substring_regex(texts, "^[0-9]{1,15}$")
+    return pc.if_else(is_number, texts, None).cast(pa.int64())
 
 
 def deliveries(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,9 @@ Both have `shard`: which broker a row came from, and so where it goes back to. B
 more:
 
     pending   a message, and `deliver_at`: its due time as a timestamp
-    stored    a message that consumers can read, with its place in its queue
+    stored    a message that consumers can read, with its place in its queue. `store_ms` is when it
+              became visible. `due_ms` and `late_ms` are of one that was sent for a time or with a
+              delay; null for others: of a level the record keeps no due time
 """
 
 from __future__ import annotations
@@ -43,13 +45,13 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
 MESSAGE_COLUMNS: Final = _nullable(MESSAGE_SCHEMA).append(_SHARD)
 RECORD_COLUMNS: Final = _nullable(WINDOW_SCHEMA).append(_SHARD)
 PENDING_COLUMNS: Final = MESSAGE_COLUMNS.append(pa.field("deliver_at", pa.timestamp("us", "UTC")))
+_LATE: Final = pa.field("late_ms", pa.int64())
 STORED_COLUMNS: Final = pa.schema(
     [
         pa.field("queue_offset", pa.int64()) if field.name == "origin" else field
         for field in MESSAGE_COLUMNS
-        if field.name != "due_ms"
     ]
-)
+).append(_LATE)
 
 MESSAGE_DDL: Final = (
     "origin bigint, due_ms bigint, topic string, queue_id int, body binary, tags string, "
@@ -60,7 +62,7 @@ RECORD_DDL: Final = (
     "origin bigint, due_ms bigint, topic string, queue_id int, record binary, shard string"
 )
 PENDING_DDL: Final = MESSAGE_DDL + ", deliver_at timestamp"
-STORED_DDL: Final = MESSAGE_DDL.replace("origin bigint, due_ms bigint", "queue_offset bigint")
+STORED_DDL: Final = MESSAGE_DDL.replace("origin bigint", "queue_offset bigint") + ", late_ms bigint"
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 
 from dueline.spark.class_archive import archive_for
 from dueline.spark.java import prepare_java
-from dueline.spark.source import DuelineDataSource
+from dueline.spark.registration import register
 
-__all__ = ["SETTINGS", "SessionOptions", "close_session", "open_session", "register"]
+__all__ = ["SETTINGS", "SessionOptions", "close_session", "open_session"]
 
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
 _SUBMIT_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
@@ -108,13 +108,6 @@ def close_session(session: SparkSession) -> None:
     archive = archive_for(Path(os.environ["JAVA_HOME"]), os.environ)
     if archive is not None and gateway is not None:
         archive.keep(gateway.proc)
-
-
-def register(session: SparkSession) -> None:
-    """Make the format `dueline` known to a session of your own."""
-    session.dataSource.register(DuelineDataSource)
-    # Off by default in Spark 4.3, and then a source that could narrow its reads is refused.
-    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
 def _start_java(settings: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
 """The data source `dueline`: one name for four uses.
 
-    spark.dataSource.register(DuelineDataSource)
+    dueline.spark.register(spark)
 
     spark.readStream.format("dueline")    messages that fall due              `dueline.spark.reader`
     df.writeStream.format("dueline")      the same messages, to be delivered  `dueline.spark.writer`
@@ -37,6 +37,9 @@ __all__ = ["DuelineDataSource"]
 class DuelineDataSource(DataSource):
     """Format `dueline`."""
 
+    narrows = True
+    """Batch reads take Spark's filters; refused by Spark unless filter pushdown is on."""
+
     @classmethod
     def name(cls) -> str:
         return "dueline"
@@ -57,9 +60,7 @@ class DuelineDataSource(DataSource):
                 "batch read: expected the option view, found none; view=pending is what waits, "
                 "view=messages what consumers can read"
             )
-        if options.view == "pending":
-            return tables.PendingReader(options)
-        return tables.MessagesReader(options)
+        return tables.reader_of(options, narrows=self.narrows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from dueline.spark.bulk import BulkWriter

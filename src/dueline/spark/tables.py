@@ -25,7 +25,7 @@ from dueline.spark import rows
 from dueline.spark.filters import Wanted, narrowed
 from dueline.spark.options import Options
 
-__all__ = ["MessagesReader", "PendingReader"]
+__all__ = ["MessagesReader", "PendingReader", "reader_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,6 @@ class _TableReader(DataSourceReader):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._wanted = Wanted()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._wanted = narrowed(filters)
-        return filters
 
     def partitions(self) -> list[InputPartition]:
         partitions: list[InputPartition] = []
@@ -153,3 +149,28 @@ class MessagesReader(_TableReader):
         assert partition.ticket.messages is not None
         ticket = partition.ticket.messages
         return rows.stored_rows(batch, ticket.topic, ticket.queue_id, partition.shard)
+
+
+class _Narrowing(DataSourceReader):
+    """Takes Spark's filters. Apart, since Spark looks whether a reader has the method."""
+
+    _wanted: Wanted
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._wanted = narrowed(filters)
+        return filters
+
+
+class _NarrowPendingReader(_Narrowing, PendingReader):
+    pass
+
+
+class _NarrowMessagesReader(_Narrowing, MessagesReader):
+    pass
+
+
+def reader_of(options: Options, *, narrows: bool) -> DataSourceReader:
+    """The reader of a view, with or without filters pushed down."""
+    if options.view == "pending":
+        return (_NarrowPendingReader if narrows else PendingReader)(options)
+    return (_NarrowMessagesReader if narrows else MessagesReader)(options)
