@@ -3,13 +3,15 @@
     {"dataVersion": {…}, "subscriptionGroupTable": {"billing": {"retryMaxTimes": 16, …}}}
 
 That is RocketMQ's `subscriptionGroup.json` (see `dueline.broker.config_table`). A group that nobody
-has configured gets the defaults when it is first seen; losing a default costs nothing. Any thread
-may call.
+has configured gets the defaults when it is first seen; losing a default costs nothing. Names are
+checked on their way into the table, from the file too: what is in it may be used. Any thread may
+call.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +29,8 @@ __all__ = ["GroupConfig", "GroupTable", "check_client_group", "check_may_consume
 GROUP_COUNT_MAX: Final = 100_000
 GROUPS_SIZE_BYTES_MAX: Final = 128 << 20
 _CONFIG_SIZE: Final = 768
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,16 @@ class GroupTable:
         self._table = ConfigTable(
             path, files, _FORM, clock=clock, size_bytes_max=GROUPS_SIZE_BYTES_MAX
         )
+        for name in self._table.names():
+            self._drop_unless_of_clients(name)
+
+    def _drop_unless_of_clients(self, name: str) -> None:
+        """A file of another broker lists groups that are not for clients here."""
+        try:
+            check_client_group(name)
+        except InvalidRequest as error:
+            log.warning("left out of the table of consumer groups: %s", error.message)
+            self._table.remove(name)
 
     @property
     def budget(self) -> Budget:
@@ -115,7 +129,7 @@ class GroupTable:
         config = self._table.get(name)
         if config is not None:
             return config
-        check_group(name)
+        check_client_group(name)
         if not self._auto_create:
             return self.existing(name)
         return self.put(GroupConfig(group_name=name))
@@ -152,7 +166,7 @@ def check_client_group(name: str) -> None:
 
     Raises:
         InvalidRequest: a bad name, or the group by which the broker itself reads half messages:
-            whoever moved its offsets would undo transactions.
+            to move its offsets would undo transactions.
     """
     check_group(name)
     if name == TRANSACTION_GROUP:

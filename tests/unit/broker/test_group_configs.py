@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,23 @@ def test_names_that_no_group_of_clients_has_are_refused(tmp_path: Path, name: st
         with pytest.raises(InvalidRequest) as caught:
             refused(name)
         assert caught.value.details["field"] == "group"
+
+
+@pytest.mark.parametrize("auto_create", [True, False])
+@pytest.mark.parametrize("name", ["a b", "CID_RMQ_SYS_TRANS"])
+def test_a_file_that_lists_such_names_makes_them_no_groups_of_clients(
+    tmp_path: Path, name: str, auto_create: bool
+) -> None:
+    table = {name: {"groupName": name}, "g": {"groupName": "g"}}
+    text = json.dumps({"subscriptionGroupTable": table})
+    (tmp_path / "subscriptionGroup.json").write_text(text)
+    groups = make(tmp_path, auto_create=auto_create)
+
+    with pytest.raises(InvalidRequest) as caught:
+        groups.find(name)
+    assert caught.value.details["field"] == "group"
+    assert groups.get(name) is None
+    assert list(groups.all().entries) == ["g"]
 
 
 def test_a_stopped_group_may_not_consume() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,30 @@ def test_a_group_that_commits_exists_with_its_retry_topic(world: ReadingWorld) -
 
     assert world.broker.group_table.get("g") is not None
     assert world.broker.topics.get("%RETRY%g") is not None
+
+
+def test_the_brokers_own_group_is_not_moved_even_if_the_file_of_groups_lists_it(
+    tmp_path: Path,
+) -> None:
+    """As a file does that comes from another broker; to move it would undo transactions."""
+    own = "CID_RMQ_SYS_TRANS"
+    folder = tmp_path / "store" / "config"
+    folder.mkdir(parents=True)
+    table = {"subscriptionGroupTable": {own: {"groupName": own}}}
+    (folder / "subscriptionGroup.json").write_text(json.dumps(table))
+    with reading_world(tmp_path) as world:
+        world.send("a")
+        world.broker.topics.find("t")
+        attempts: list[Callable[[], object]] = [
+            lambda: world.reading.check(own, "t", 0),
+            lambda: world.progress.commit(own, "t", 0, 1),
+            lambda: world.progress.reset(own, "t"),
+        ]
+        for attempt in attempts:
+            with pytest.raises(InvalidRequest) as caught:
+                attempt()
+            assert caught.value.details["field"] == "group"
+        assert world.broker.offsets.all() == {}
 
 
 def test_what_cannot_be_is_not_committed(world: ReadingWorld) -> None:
