@@ -14,8 +14,8 @@ A receipt names the lane, the offset and the serial number of the holding; each 
 the receipts before it invalid. A receipt whose time is over but whose message nobody has received
 since still counts: the work was done, and to do it twice helps nobody.
 
-`renew`: a holding that is renewed for as long as its owner is there (`is_present`), up to a
-bound. It happens when its time is over and somebody looks, so it costs nothing before.
+`renew`: a holding that is renewed for as long as its owner is there (`renew_while`), up to
+a bound. It happens when its time is over and somebody looks, so it costs nothing before.
 
 Survives a kill at any moment (see `log`). Any thread may call; calls for one group and topic take
 turns. Nothing here waits: `watch` says when to look again.
@@ -68,8 +68,7 @@ class InFlight:
         self._clock = clock
         self._log = ReceiptLog(path, files, clock, is_synced=is_synced)
         self._lanes = Lanes(self._log, store, offsets)
-        self.is_present: Callable[[str], bool] = lambda owner: False
-        """Is this owner still there? Decides about renewing."""
+        self._presences: list[Callable[[str], bool]] = []
         if offsets is not None:
             offsets.on_reset(self._lanes.reset)
 
@@ -77,7 +76,7 @@ class InFlight:
 
     def on_gathered(self, callback: Callable[[], None]) -> None:
         """Call when there is something to flush."""
-        self._log.on_gathered = callback
+        self._log.on_gathered(callback)
 
     def flush(self) -> None:
         """Write what has gathered; answers those who wait for it."""
@@ -91,6 +90,13 @@ class InFlight:
         self._lanes.forget(group)
 
     # Receiving
+
+    def renew_while(self, is_present: Callable[[str], bool]) -> None:
+        """Renew what an owner holds while this says that it is there; each door knows its own."""
+        self._presences.append(is_present)
+
+    def _is_present(self, owner: str) -> bool:
+        return any(is_present(owner) for is_present in self._presences)
 
     def take(  # noqa: PLR0913 - from where, and keyword-only how
         self,
@@ -128,7 +134,7 @@ class InFlight:
                 count_max=count_max,
                 size_bytes_max=size_bytes_max,
                 now_ms=self._clock.now_ms(),
-                is_present=self.is_present,
+                is_present=self._is_present,
                 messages=[],
                 dead=[],
                 changes=[],

@@ -143,8 +143,11 @@ class ReceiptLog:
         self._allocated = 0
         self._rewrite_at = REWRITE_SIZE_BYTES
         self.epoch = 0
-        self.on_gathered: Callable[[], None] = lambda: None
-        """Called when there is something to flush; must be quick."""
+        self._on_gathered: list[Callable[[], None]] = []
+
+    def on_gathered(self, callback: Callable[[], None]) -> None:
+        """Call when there is something to flush; must be quick."""
+        self._on_gathered.append(callback)
 
     # Opening
 
@@ -208,7 +211,8 @@ class ReceiptLog:
             self._gather(changes)
             if done is not None:
                 self._waiting.append(done)
-        self.on_gathered()
+        for callback in self._on_gathered:
+            callback()
 
     def _gather(self, changes: Iterable[Change]) -> None:
         now_ms = self._clock.now_ms()

@@ -75,7 +75,7 @@ class GrpcServer:
             gone_after_ms=options.gone_after_ms,
             on_gone=self._gone,
         )
-        broker.inflight.is_present = self._clients.is_present
+        broker.inflight.renew_while(self._clients.is_present)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._thread: threading.Thread | None = None

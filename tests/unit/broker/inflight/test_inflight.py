@@ -237,7 +237,7 @@ def test_returned_message_comes_at_once_and_was_no_attempt(world: World) -> None
 def test_renewed_message_stays_with_its_owner_while_that_is_there(world: World) -> None:
     world.send("a")
     present = {"me"}
-    world.inflight.is_present = present.__contains__
+    world.inflight.renew_while(present.__contains__)
     mine = Holding(invisible_ms=60_000, owner="me", renew=True)
     assert world.bodies(holding=mine) == ["a"]
 
