@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test check unit soak fuzz coverage format bench bench-pipeline bench-remoting bench-queues bench-grpc bench-restart bench-hostile bench-client bench-tasks demo serve clean-venv
+.PHONY: help setup test check unit soak fuzz coverage format bench bench-pipeline bench-remoting bench-queues bench-grpc bench-restart bench-hostile bench-client bench-tasks docs demo serve clean-venv
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ bench-client: $(READY) ## measure the import of the Python client
 
 bench-tasks: $(READY) ## run Celery and dramatiq, and kill their workers
 	@$(BIN)/python -m benchmarks.tasks $(ARGS)
+
+docs: $(READY) ## build the documents as a site, in build/site
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo "see build/site/start/index.html"
 
 demo: $(READY) ## see delayed messages arrive
 	@$(BIN)/dueline demo $(ARGS)

@@ -123,3 +123,14 @@ def test_mistakes_are_refused_in_words(options: dict[str, object], words: str) -
 
     with pytest.raises(InvalidRequest, match=words):
         asyncio.run(make())
+
+
+def test_a_consumer_waits_for_a_topic_that_is_not_there_yet(broker: RunningBroker) -> None:
+    bodies: list[bytes] = []
+
+    with (
+        Consumer(broker.name_server, "later", "early", lambda message: bodies.append(message.body)),
+        Producer(broker.name_server) as producer,
+    ):
+        producer.send("later", b"first")
+        wait_until(lambda: bodies == [b"first"], what="the first message of the topic")

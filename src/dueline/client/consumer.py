@@ -118,7 +118,8 @@ class AsyncConsumer:
             self._name_server, timeout_s=self._timeout_s, on_request=self._asked
         )
         try:
-            await self._beat(self._cluster)
+            with contextlib.suppress(NotFound):  # the topic is made by its first message
+                await self._beat(self._cluster)
         except BaseException:
             await self._cluster.close()
             raise
@@ -156,12 +157,18 @@ class AsyncConsumer:
 
     async def _run(self, cluster: Cluster) -> None:
         """Beat and divide queues, each 20 s and whenever the group changes."""
+        is_topic_missed = False
         while True:
             self._change.clear()
             is_whole = False
             try:
                 await self._beat(cluster)
                 is_whole = await self._divide(cluster)
+                is_topic_missed = False
+            except NotFound as error:
+                if not is_topic_missed:
+                    log.info("consumer %s waits: %s", self._group, error)
+                is_topic_missed = True
             except BrokerError as error:
                 log.warning("consumer %s: %s", self._group, error)
             with contextlib.suppress(TimeoutError):
