@@ -166,8 +166,8 @@ TABLES = {
     ),
     "request modes": Table(
         attack=mode,
-        bound="dueline.server.remoting.assignment.MODES_SIZE_BYTES_MAX",
-        budget=of_handler(0, RequestCode.SET_MESSAGE_REQUEST_MODE),
+        bound="dueline.broker.assignments.MODES_SIZE_BYTES_MAX",
+        budget=lambda broker: broker.broker.assignments.budget,
     ),
     "locks": Table(
         attack=lock,

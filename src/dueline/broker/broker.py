@@ -13,6 +13,7 @@
     receiving         consumers that receive and acknowledge      memory
     reading           pulls, and who waits for what               memory: waiting readers
     progress          how far groups are                          the offsets
+    assignments       which client gets which queue               memory: modes
     meter             figures for people and monitors             memory
 
 Both protocols share one `Broker`, so a message that is sent with one is received with the other.
@@ -27,6 +28,7 @@ from typing import Final
 
 from dueline.broker.acceptance import Acceptance
 from dueline.broker.asking import Asking
+from dueline.broker.assignments import Assignments
 from dueline.broker.consumer_groups import ConsumerGroups
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.delayed import Delayed
@@ -43,7 +45,7 @@ from dueline.broker.topics import TopicOptions, Topics
 from dueline.broker.transactions import TransactionOptions, Transactions
 from dueline.broker.writing import Done, Put
 from dueline.message import Message
-from dueline.store import Files, Store
+from dueline.store import Files, Store, StoreOptions
 
 __all__ = ["Broker", "BrokerOptions"]
 
@@ -96,6 +98,7 @@ class Broker:
         path, auto_create = folder / "subscriptionGroup.json", self.options.auto_create_groups
         self.group_table: Final = GroupTable(path, files, clock=self.clock, auto_create=auto_create)
         self.groups: Final = Groups()
+        self.assignments: Final = Assignments(self.topics, self.groups, self.group_table)
         self.locks: Final = QueueLocks(self.clock)
         self.transactions: Final = Transactions(store, offsets, self.put, self.options.transactions)
         self.asking: Final = Asking(self.transactions)
@@ -129,6 +132,16 @@ class Broker:
             groups=self.group_table,
             retries=self.options.retries,
         )
+
+    @property
+    def store_options(self) -> StoreOptions:
+        """What the operator has chosen for the store, and what it may hold."""
+        return self.store.options
+
+    @property
+    def folder(self) -> Path:
+        """Where the store is."""
+        return self.store.path
 
     def refuse(self) -> None:
         """Accept nothing more and let waiting readers go; what was accepted is still answered."""

@@ -3,9 +3,9 @@
     put_rows                 accept a table of delayed messages, all of them or none
     cancel, reschedule       by key, unique id or offset id; an answer for each name
     recall                   take back the one message that a recall handle names
-    find, pending            what waits, and what was done with it
+    find, pending, levels    what waits, and what was done with it
 
-Every verb but `find` and `pending` waits for the disk, so an event loop calls it elsewhere. Any
+Every verb of the first three lines waits for the disk, so an event loop calls it elsewhere. Any
 thread may call. What becomes of a single message that is sent is the matter of
 `dueline.broker.sending`.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -22,10 +22,14 @@ from dueline.broker.acceptance import Acceptance
 from dueline.broker.recall_handle import RecallHandle
 from dueline.broker.topics import Topics
 from dueline.errors import InvalidRequest, NotFound
+from dueline.message import LEVEL_TOPIC
 from dueline.store import Answer, Changed, Name, PendingMessage, PutManyResult, Store
+from dueline.store import record as records
 
-__all__ = ["Delayed", "PendingMessage", "PendingSummary"]
+__all__ = ["Delayed", "LevelProgress", "PendingMessage", "PendingSummary"]
 
+LEVEL_LOOK_COUNT_MAX: Final = 10_000
+LEVEL_MS_MAX: Final = 400 * 86_400_000
 BUCKET_MS_MIN: Final = 60_000
 """A number for each millisecond would take more memory than the messages themselves."""
 
@@ -38,6 +42,13 @@ class PendingSummary:
     next_due_ms: int | None
     by_topic: dict[str, int]
     by_bucket_ms: dict[int, int]
+
+
+class LevelProgress(NamedTuple):
+    """How far a delay level is: its first message that is pending, and how many were accepted."""
+
+    first: int
+    end: int
 
 
 class Delayed:
@@ -132,3 +143,28 @@ class Delayed:
             by_topic=by_topic,
             by_bucket_ms=by_bucket_ms,
         )
+
+    def levels(self) -> dict[int, LevelProgress]:
+        """By delay level, how far it is.
+
+        Looks at no more than `LEVEL_LOOK_COUNT_MAX` of the next messages that are due; a level that
+        has none among them is shown as done.
+        """
+        store = self._store
+        ends = {
+            int(name.rpartition("/")[2]) + 1: end
+            for name, end in store.stats()["delay_offsets"].items()
+            if name.startswith(f"{LEVEL_TOPIC}/")
+        }
+        first: dict[int, int] = {}
+        if ends:
+            until_ms = store.clock.now_ms() + LEVEL_MS_MAX
+            corner = store.next_corner(until_ms=until_ms, row_count_max=LEVEL_LOOK_COUNT_MAX)
+            for data in store.read_window(store.window(corner)).column("record").to_pylist():
+                record = records.decode(data)
+                if record.topic == LEVEL_TOPIC.encode():
+                    level = record.queue_id + 1
+                    first[level] = min(record.queue_offset, first.get(level, record.queue_offset))
+        return {
+            level: LevelProgress(first.get(level, end), end) for level, end in sorted(ends.items())
+        }

@@ -7,6 +7,7 @@ of it. The counters start at zero with the process; the store's own states are w
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,10 +16,22 @@ from dueline.broker.watches import Watches
 from dueline.store import Observer, Store
 from dueline.store.pending import Overdue
 
-__all__ = ["Counters", "Figures", "Meter"]
+__all__ = ["Counters", "Figures", "LogRange", "Meter"]
 
 OVERDUE_MS: Final = 1_000
 """A message that was due so long ago is late for a reason that a person should see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRange:
+    """The positions that a log has now."""
+
+    start: int
+    end: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +59,8 @@ class Figures:
     late_ms_max: int
     lateness: LatenessFigures
     overdue: Overdue
+    commit_log: LogRange
+    delay_log: LogRange
 
 
 class Counters(Observer):
@@ -102,7 +117,7 @@ class Meter:
 
     def figures(self) -> Figures:
         store, counters = self._store, self.counters
-        now_ms = store.clock.now_ms()
+        now_ms, stats = store.clock.now_ms(), store.stats()
         return Figures(
             now_ms=now_ms,
             started_ms=self._started_ms,
@@ -121,9 +136,15 @@ class Meter:
             late_ms_max=self.lateness.late_ms_max,
             lateness=self.lateness.figures(now_ms),
             overdue=store.overdue(now_ms - OVERDUE_MS),
+            commit_log=_range(stats["commit_log"]),
+            delay_log=_range(stats["delay_log"]),
         )
 
     def _next_due_ms(self) -> int | None:
         """What consumers will see next: pending still, or at the gate already."""
         times = (self._store.next_due_ms(), self._store.gate_next_ms)
         return min((time for time in times if time is not None), default=None)
+
+
+def _range(stats: Mapping[str, int]) -> LogRange:
+    return LogRange(start=stats["start"], end=stats["end"])

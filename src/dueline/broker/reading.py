@@ -4,6 +4,7 @@
     pull                 read from an offset on; at the end of the queue, be woken when it grows
     watch                be woken when a queue or a topic grows
     offset_range, offset_at, shown_ms       where a queue begins and ends, and when
+    units                                   where its messages stand in the log
     by_key, by_position                     one message, visible or still delayed
 
 A pull whose filter does not want what it reads goes on, for `SCAN_COUNT_MAX` reads at most and as
@@ -19,8 +20,9 @@ microseconds, unless the disk has to be asked for what is far behind.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from dueline.broker.acceptance import Acceptance
 from dueline.broker.filters import EVERYTHING, Filter, filter_of
@@ -33,7 +35,7 @@ from dueline.message import DELAY_LOG_MARK, decode_properties, message_id, pack_
 from dueline.store import ReadResult, ReadStatus, Record, Store
 from dueline.store import record as records
 
-__all__ = ["Pull", "Pulled", "Reading"]
+__all__ = ["Pull", "Pulled", "Reading", "Unit", "records_of"]
 
 SCAN_COUNT_MAX: Final = 64
 """Reads without a match before the reader is asked to go on from there."""
@@ -61,6 +63,13 @@ class Pulled:
 
     result: ReadResult
     watch: Watch | None = None
+
+
+class Unit(NamedTuple):
+    """Where a message of a queue stands in the commit log."""
+
+    position: int
+    size_bytes: int
 
 
 class Reading:
@@ -206,6 +215,26 @@ class Reading:
         found = self._store.read(topic, queue_id, offset, count_max=1).records
         return records.decode(found[0]).store_ms if found else 0
 
+    def units(self, topic: str, queue_id: int, offset: int, *, count_max: int) -> list[Unit]:
+        """What a queue's consume queue says of its messages from an offset on."""
+        start, end = self.offset_range(topic, queue_id)
+        offset = max(offset, start)
+        found: list[Unit] = []
+        while offset < end and len(found) < count_max:
+            result = self._store.read(topic, queue_id, offset, count_max=32)
+            if result.next_offset <= offset:
+                break
+            found += [Unit(each.position, each.size_bytes) for each in records_of(result)]
+            offset = result.next_offset
+        return found[:count_max]
+
+    def first_stored_ms(self) -> int | None:
+        """When the oldest message that is still there was stored."""
+        try:
+            return self._store.record_at(self._store.stats()["commit_log"]["start"]).store_ms
+        except NotFound:
+            return None
+
     # Looking up
 
     def by_key(
@@ -228,6 +257,11 @@ class Reading:
             if found.record.position == position & ~DELAY_LOG_MARK:
                 return replace(found.record, position=position)
         raise NotFound(f"position {position}: expected a message, found none", position=position)
+
+
+def records_of(result: ReadResult) -> Iterator[Record]:
+    """The messages that were read, decoded; a view is good only while its segment exists."""
+    return map(records.decode, result.records)
 
 
 def _needs_look(pull: Pull) -> bool:

@@ -379,7 +379,7 @@ def check_readable(config: TopicConfig, queue_id: int | None = None) -> None:
     Raises:
         InvalidRequest: says which of the two.
     """
-    if not config.perm & Permission.READ:
+    if not config.perm & Permission.READ or (queue_id is None and not config.read_queue_nums):
         raise InvalidRequest(
             f"topic {config.topic_name}: expected one that may be read, found one that may not",
             field="topic",

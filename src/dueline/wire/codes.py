@@ -19,7 +19,6 @@ __all__ = [
     "VERSION_3_4_9",
     "VERSION_4_9_8",
     "Language",
-    "Permission",
     "PullFlag",
     "RequestCode",
     "ResponseCode",
@@ -54,14 +53,6 @@ class Language(IntEnum):
     OMS = 11
     RUST = 12
     NODE_JS = 13
-
-
-class Permission(IntFlag):
-    """What clients may do with a topic."""
-
-    INHERIT = 1
-    WRITE = 2
-    READ = 4
 
 
 class PullFlag(IntFlag):

@@ -10,11 +10,10 @@ import pytest
 from tests.unit.broker.sending_world import START_MS, World
 
 from dueline.broker.recall_handle import RecallHandle
-from dueline.broker.topics import TopicConfig
+from dueline.broker.topics import Permission, TopicConfig
 from dueline.errors import InvalidRequest, NotFound, Unavailable
 from dueline.store import Answer, PutResult
 from dueline.store.schema import SCHEDULE_SCHEMA
-from dueline.wire.codes import Permission
 
 
 @pytest.fixture
@@ -160,3 +159,17 @@ def test_stopping_broker_changes_nothing(world: World, verb: Callable[[World], o
 
     with pytest.raises(Unavailable, match="stopping"):
         verb(world)
+
+
+def test_levels_say_how_far_they_are(world: World) -> None:
+    assert world.broker.delayed.levels() == {}
+    for _ in range(3):
+        world.send("t", b"soon", DELAY="1")
+    world.send("t", b"later", DELAY="5")
+    world.send("t", b"timed", TIMER_DELAY_MS="5000")
+
+    assert world.broker.delayed.levels() == {1: (0, 3), 5: (0, 1)}
+
+    world.carry()  # all of them, ahead of time
+    world.send("t", b"soon", DELAY="1")
+    assert world.broker.delayed.levels() == {1: (3, 4), 5: (1, 1)}

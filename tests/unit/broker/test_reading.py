@@ -260,3 +260,19 @@ def test_a_pull_has_bounds_of_count_and_size(world: ReadingWorld) -> None:
     assert world.bodies(Pull(topic="t", queue_id=0, count_max=3))[1] == 3
     assert world.bodies(Pull(topic="t", queue_id=0, size_bytes_max=2_500))[1] == 2
     assert world.bodies(Pull(topic="t", queue_id=0, size_bytes_max=1))[1] == 1
+
+
+def test_units_say_where_the_messages_of_a_queue_stand(world: ReadingWorld) -> None:
+    assert world.reading.units("t", 0, 0, count_max=10) == []
+    assert world.reading.first_stored_ms() is None
+    world.send(*(str(number) for number in range(50)))
+    world.clock.advance(1_000)
+
+    units = world.reading.units("t", 0, 3, count_max=40)
+
+    assert len(units) == 40
+    for number, unit in enumerate(units, start=3):
+        record = world.reading.by_position(unit.position)
+        assert (record.body, record.size_bytes) == (str(number).encode(), unit.size_bytes)
+    assert len(world.reading.units("t", 0, 3, count_max=100)) == 47
+    assert world.reading.first_stored_ms() == START_MS

@@ -13,12 +13,11 @@ from dueline.broker import transactions
 from dueline.broker.group_configs import GroupConfig
 from dueline.broker.recall_handle import RecallHandle
 from dueline.broker.sending import BATCH_COUNT_MAX
-from dueline.broker.topics import TopicConfig
+from dueline.broker.topics import Permission, TopicConfig
 from dueline.broker.writing import Results
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.message import Message, decode_properties
 from dueline.store import PutResult
-from dueline.wire.codes import Permission
 
 
 @pytest.fixture

@@ -56,13 +56,12 @@ class OperatorActions:
 
     def _report(self, request: control.Report) -> control.Reported:
         figures = self._broker.meter.figures()
-        stats = self._broker.store.stats()
         lateness = figures.lateness
         return control.Reported(
             version=__version__,
             shard=self._broker.options.broker_name,
             pid=os.getpid(),
-            folder=str(self._broker.store.path.absolute()),
+            folder=str(self._broker.folder.absolute()),
             now_ms=figures.now_ms,
             clock_ahead_ms=self._broker.clock.ahead_ms(),
             started_ms=figures.started_ms,
@@ -78,8 +77,8 @@ class OperatorActions:
             at_gate=figures.at_gate_count,
             next_due_ms=figures.next_due_ms,
             waiting_readers=figures.waiting_reader_count,
-            commit_log_bytes=stats["commit_log"]["end"] - stats["commit_log"]["start"],
-            delay_log_bytes=stats["delay_log"]["end"] - stats["delay_log"]["start"],
+            commit_log_bytes=figures.commit_log.size_bytes,
+            delay_log_bytes=figures.delay_log.size_bytes,
             lateness=control.LatenessReport(
                 count=lateness.count,
                 p50_ms=lateness.p50_ms,

@@ -16,9 +16,9 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
+from dueline.broker.values import Record
 from dueline.message import SYS_COMPRESSED
 from dueline.server.grpc.codes import Code, Refused
-from dueline.store import Record
 from dueline.wire.packing import unpacked
 
 __all__ = ["UNPACKED_SIZE_MAX", "body_of", "is_heavy", "stored_body"]

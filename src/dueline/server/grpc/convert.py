@@ -18,6 +18,7 @@ from dueline.broker.filters import SQL92, TAG, Filter, filter_of
 from dueline.broker.inflight import Held
 from dueline.broker.names import DEAD_PREFIX, RETRY_PREFIX
 from dueline.broker.retries import ATTEMPT_MAX
+from dueline.broker.values import Record
 from dueline.message import (
     SYS_BORN_HOST_V6,
     Message,
@@ -28,7 +29,6 @@ from dueline.server.grpc.bodies import ENCODING_IDENTITY, body_of, stored_body
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
-from dueline.store import Record
 
 __all__ = [
     "MessageType",

@@ -17,8 +17,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from dueline.broker.reading import Pull
+from dueline.broker.reading import Pull, records_of
 from dueline.broker.topics import check_readable
+from dueline.broker.values import ReadResult, ReadStatus, Record
 from dueline.errors import BrokerError
 from dueline.message import decode_properties
 from dueline.server.grpc.bodies import is_heavy
@@ -29,8 +30,6 @@ from dueline.server.grpc.polling import News, polling_s
 from dueline.server.grpc.routes import Routes, topic_of
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
-from dueline.store import ReadResult, ReadStatus, Record
-from dueline.store.record import decode
 
 __all__ = ["GrpcOffsets"]
 
@@ -62,7 +61,7 @@ class GrpcOffsets:
             yield _Pulled(status=status(error))
             return
         yield _Pulled(status=_status(found, request.offset))
-        for record in map(decode, found.records):
+        for record in records_of(found):
             yield _Pulled(message=await self._proto(record, request))
         yield _Pulled(next_offset=found.next_offset)
 

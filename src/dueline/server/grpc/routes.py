@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dueline.broker.topics import Permission, TopicConfig, check_readable
+from dueline.broker.topics import Permission, TopicConfig
 from dueline.message import check_topic
-from dueline.server.grpc.codes import Code, Refused, ok
+from dueline.server.grpc.codes import ok
 from dueline.server.grpc.convert import MessageType, name_of
 from dueline.server.grpc.parts import Parts
 from dueline.server.grpc.schema import ENUMS
@@ -46,10 +46,6 @@ def accepted_types(config: TopicConfig) -> list[int]:
     return [MessageType[name]] if name in MessageType else _EVERY_TYPE
 
 
-def _unreadable(topic: str) -> Refused:
-    return Refused(Code.FORBIDDEN, f"topic {topic}: expected one that may be read")
-
-
 class Routes:
     """The methods about routes."""
 
@@ -67,14 +63,9 @@ class Routes:
 
     async def query_assignment(self, request: Any, context: Any) -> Any:
         group = name_of(request.group)
-        config = await self.find_readable(topic_of(request.topic))
-        if not config.read_queue_nums:
-            raise _unreadable(config.topic_name)
-        is_ordered = self._parts.broker.group_table.find(group).consume_message_orderly
-        # One assignment stands for all queues of the broker, where order does not matter.
-        ids = range(config.read_queue_nums) if is_ordered else (-1,)
+        config = await self.find(topic_of(request.topic))
         answer = _AssignmentResponse(status=ok())
-        for queue_id in ids:
+        for queue_id in self._parts.broker.assignments.shared(group, config.topic_name):
             answer.assignments.add().message_queue.CopyFrom(self._queue(request, config, queue_id))
         return answer
 
@@ -86,17 +77,6 @@ class Routes:
         """
         config = self._parts.broker.topics.for_client(topic)
         await self._parts.saved()
-        return config
-
-    async def find_readable(self, topic: str) -> TopicConfig:
-        """The same for somebody who wants to receive.
-
-        Raises:
-            NotFound: as `find`.
-            Refused: the operator lets nobody read it.
-        """
-        config = await self.find(topic)
-        check_readable(config)
         return config
 
     def _queue(self, request: Any, config: TopicConfig, queue_id: int) -> Any:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from dueline.broker.topics import TopicConfig
+from dueline.broker.values import PutResult
 from dueline.errors import BrokerError
 from dueline.message import Message
 from dueline.server.grpc.codes import Code, Refused, ok, status
@@ -20,7 +21,6 @@ from dueline.server.grpc.parts import Parts
 from dueline.server.grpc.routes import accepted_types, topic_of
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
-from dueline.store import PutResult
 
 __all__ = ["Sending"]
 
@@ -43,7 +43,7 @@ class Sending:
         destination = self._sending.destination(topic)
         sender = Sender(
             born_host=self._parts.peers(context.peer()).packed,
-            body_size_max=self._broker.store.options.body_size_max,
+            body_size_max=self._broker.store_options.body_size_max,
             now_ms=self._parts.now_ms(),
             queue_of=partial(self._sending.queue_id, destination),
         )

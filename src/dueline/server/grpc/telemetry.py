@@ -106,7 +106,7 @@ class Telemetry:
 
     def _set_producer(self, settings: Any) -> None:
         publishing = settings.publishing
-        publishing.max_body_size = self._parts.broker.store.options.body_size_max
+        publishing.max_body_size = self._parts.broker.store_options.body_size_max
         publishing.validate_message_type = True
         policy = settings.backoff_policy
         policy.max_attempts = 3

@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from dueline import __version__
-from dueline.errors import NotFound
-from dueline.message import LEVEL_TOPIC, parse_message_id
+from dueline.message import parse_message_id
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
-from dueline.store import record as records
 from dueline.wire import Command
 from dueline.wire.admin_bodies import (
     ConsumeQueueData,
@@ -34,8 +32,6 @@ from dueline.wire.codes import RequestCode, ResponseCode
 __all__ = ["BrokerAdmin"]
 
 UNIT_COUNT_MAX: Final = 1_000
-PENDING_COUNT_MAX: Final = 10_000
-LEVEL_MS_MAX: Final = 400 * 86_400_000
 CLIENT_ANSWER_S_MAX: Final = 10.0
 
 
@@ -62,7 +58,7 @@ class BrokerAdmin:
     def runtime(self, _: Request) -> Answer:
         """Names that RocketMQ's tools print, and ours beside them."""
         figures = self._context.broker.meter.figures()
-        log = self._context.store.stats()["commit_log"]
+        earliest_ms = self._context.reading.first_stored_ms() or figures.now_ms
         seconds = max((figures.now_ms - figures.started_ms) / 1_000, 0.001)
         rate = f"{figures.sent_count / seconds:.1f}"
         out_rate = f"{figures.delivered_count / seconds:.1f}"
@@ -91,11 +87,11 @@ class BrokerAdmin:
             "pullThreadPoolQueueHeadWaitTimeMills": "0",
             "queryThreadPoolQueueHeadWaitTimeMills": "0",
             "pageCacheLockTimeMills": "0",
-            "earliestMessageTimeStamp": str(self._earliest_ms(log["start"], figures.now_ms)),
+            "earliestMessageTimeStamp": str(earliest_ms),
             "commitLogDiskRatio": "0.0",
             "consumeQueueDiskRatio": "0.0",
-            "commitLogMinOffset": str(log["start"]),
-            "commitLogMaxOffset": str(log["end"]),
+            "commitLogMinOffset": str(figures.commit_log.start),
+            "commitLogMaxOffset": str(figures.commit_log.end),
             "timerReadBehind": "0",
             "timerOffsetBehind": "0",
             "timerCongestNum": str(figures.pending_count),
@@ -110,44 +106,15 @@ class BrokerAdmin:
         }
         return Answer(body=KeyValues(table=table).encode())
 
-    def _earliest_ms(self, position: int, now_ms: int) -> int:
-        try:
-            return self._context.store.record_at(position).store_ms
-        except NotFound:
-            return now_ms
-
     def _level_offsets(self) -> dict[str, str]:
         """RocketMQ's `scheduleMessageOffset_N`: how far a level is, and how many came."""
         return {
-            f"scheduleMessageOffset_{level}": f"{done},{end}"
-            for level, (done, end) in self._levels().items()
+            f"scheduleMessageOffset_{level}": f"{progress.first},{progress.end}"
+            for level, progress in self._context.broker.delayed.levels().items()
         }
-
-    def _levels(self) -> dict[int, tuple[int, int]]:
-        """By level: the first message that is still pending, and how many were ever accepted.
-
-        Looks at no more than `PENDING_COUNT_MAX` of the next messages that are due; a level that
-        has none among them is shown as done.
-        """
-        store = self._context.store
-        ends = {
-            int(name.rpartition("/")[2]) + 1: end
-            for name, end in store.stats()["delay_offsets"].items()
-            if name.startswith(f"{LEVEL_TOPIC}/")
-        }
-        first: dict[int, int] = {}
-        if ends:
-            until_ms = self._context.clock.now_ms() + LEVEL_MS_MAX
-            corner = store.next_corner(until_ms=until_ms, row_count_max=PENDING_COUNT_MAX)
-            for data in store.read_window(store.window(corner)).column("record").to_pylist():
-                record = records.decode(data)
-                if record.topic == LEVEL_TOPIC.encode():
-                    level = record.queue_id + 1
-                    first[level] = min(record.queue_offset, first.get(level, record.queue_offset))
-        return {level: (first.get(level, end), end) for level, end in sorted(ends.items())}
 
     def config(self, _: Request) -> Answer:
-        options = self._context.store.options
+        options = self._context.broker.store_options
         topics = self._context.broker.options.topics
         lines = {
             "brokerName": self._context.broker_name,
@@ -160,7 +127,7 @@ class BrokerAdmin:
             "autoCreateTopicEnable": "true" if topics.auto_create else "false",
             "defaultTopicQueueNums": str(topics.queue_count),
             "mappedFileSizeCommitLog": str(options.commit_segment_size_bytes),
-            "storePathRootDir": str(self._context.store.path),
+            "storePathRootDir": str(self._context.broker.folder),
             "timerMaxDelaySec": str(options.delay_max_ms // 1_000),
         }
         text = "".join(f"{name}={value}\n" for name, value in lines.items())
@@ -168,32 +135,22 @@ class BrokerAdmin:
         return Answer(ext=BrokerConfigResponse(version=version).encode(), body=text.encode())
 
     def delay_offsets(self, _: Request) -> Answer:
-        table = {level: done for level, (done, _) in self._levels().items()}
+        levels = self._context.broker.delayed.levels()
+        table = {level: progress.first for level, progress in levels.items()}
         return Answer(body=DelayOffsets(offset_table=table).encode())
 
     def consume_queue(self, request: Request) -> Answer:
         header = QueryConsumeQueueRequest.decode(request.command.ext)
-        store = self._context.store
-        start, end = store.offset_range(header.topic, header.queue_id)
-        units: list[ConsumeQueueUnit] = []
-        offset = max(header.index, start)
-        while offset < end and len(units) < min(header.count, UNIT_COUNT_MAX):
-            result = store.read(header.topic, header.queue_id, offset, count_max=32)
-            if result.next_offset <= offset:
-                break
-            for view in result.records:
-                record = records.decode(view)
-                units.append(
-                    ConsumeQueueUnit(
-                        physic_offset=record.position,
-                        physic_size=record.size_bytes,
-                        tags_code=0,
-                    )
-                )
-            offset = result.next_offset
-        data = ConsumeQueueData(
-            queue_data=units[: header.count], min_queue_index=start, max_queue_index=end
-        )
+        reading = self._context.reading
+        start, end = reading.offset_range(header.topic, header.queue_id)
+        count_max = min(header.count, UNIT_COUNT_MAX)
+        units = [
+            ConsumeQueueUnit(physic_offset=each.position, physic_size=each.size_bytes, tags_code=0)
+            for each in reading.units(
+                header.topic, header.queue_id, header.index, count_max=count_max
+            )
+        ]
+        data = ConsumeQueueData(queue_data=units, min_queue_index=start, max_queue_index=end)
         return Answer(body=data.encode())
 
     # Questions that are passed on to a client
@@ -206,7 +163,7 @@ class BrokerAdmin:
     def consume_directly(self, request: Request) -> Answer | None:
         header = ConsumeDirectlyRequest.decode(request.command.ext)
         _, position = parse_message_id(header.msg_id or "")
-        record = self._context.store.record_at(position)
+        record = self._context.reading.by_position(position)
         self._pass_on(request, header.consumer_group, header.client_id or "", record.encode())
         return None
 

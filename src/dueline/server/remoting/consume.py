@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from dueline.broker.values import PutResult
 from dueline.server.remoting.answers import OK
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context, answer_send
 from dueline.server.remoting.hub import Handler
-from dueline.store import PutResult
 from dueline.wire.codes import VERSION_3_4_9, RequestCode
 from dueline.wire.headers import SendBackRequest
 

@@ -14,13 +14,13 @@ from typing import Final, TypeVar
 
 from dueline.broker import Broker
 from dueline.broker.sending import Sending
+from dueline.broker.values import PutResult
 from dueline.broker.writing import Results, accepted
 from dueline.errors import BrokerError
 from dueline.server.remoting.answers import Answer, answer_of
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.listeners import ANY_ADDRESSES
 from dueline.server.runtime import Runtime
-from dueline.store import PutResult
 
 __all__ = ["Addresses", "Context", "answer_send"]
 
@@ -48,7 +48,6 @@ class Context:
     def __init__(self, broker: Broker, runtime: Runtime) -> None:
         self.broker: Final = broker
         self.reading: Final = broker.reading
-        self.store: Final = broker.store
         self.sending: Final = Sending(broker, runtime)
         self.clock: Final = broker.clock
         self.topics: Final = broker.topics

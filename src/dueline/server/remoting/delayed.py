@@ -7,13 +7,13 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from dueline.broker.delayed_states import states_of
+from dueline.broker.values import Changed, PendingMessage
 from dueline.errors import InvalidRequest
 from dueline.message import decode_properties
 from dueline.server.remoting.answers import Answer
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
-from dueline.store import Changed, PendingMessage
 from dueline.wire.body import Body
 from dueline.wire.delayed import (
     CancelDelayed,

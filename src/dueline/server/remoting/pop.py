@@ -21,6 +21,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
+from dueline.broker.assignments import ANY_QUEUE
 from dueline.broker.filters import filter_of
 from dueline.broker.inflight import (
     Ack,
@@ -34,7 +35,6 @@ from dueline.broker.inflight import (
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.server.receiving import looked, received
 from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
-from dueline.server.remoting.assignment import ANY_QUEUE
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import ANSWER_SIZE_BYTES, Handler, Hub, decoded

@@ -17,6 +17,7 @@ from typing import Final
 
 from dueline.broker.filters import Filter, filter_of
 from dueline.broker.reading import Pull
+from dueline.broker.values import ReadResult, ReadStatus
 from dueline.broker.watches import Watch
 from dueline.errors import LimitExceeded
 from dueline.server.remoting.answers import Answer
@@ -24,7 +25,6 @@ from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub
 from dueline.server.shares import Share
-from dueline.store import ReadResult, ReadStatus
 from dueline.wire.codes import PullFlag, RequestCode, ResponseCode
 from dueline.wire.headers import PullRequest, PullResponse
 

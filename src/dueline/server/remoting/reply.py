@@ -41,7 +41,7 @@ class Replies:
                 ResponseCode.SYSTEM_ERROR,
                 f"reply: expected a client {client_id[:200]!r} that is connected, found none",
             )
-        options = self._context.store.options
+        options = self._context.broker.store_options
         forwarded = PushReplyRequest(
             producer_group=header.producer_group,
             topic=header.topic,

@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 
 from dueline.admission import BROKER_PROPERTIES, drop_broker_properties
 from dueline.broker.sending import BATCH_COUNT_MAX, Destination
+from dueline.broker.values import PutResult
 from dueline.errors import BrokerError
 from dueline.message import PROPERTIES_SIZE_MAX, Message, decode_properties, new_message
 from dueline.server.remoting.answers import Answer, Refused
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context, answer_send
 from dueline.server.remoting.hub import Handler
-from dueline.store import PutResult
 from dueline.wire.batch import decode_batch
 from dueline.wire.codes import VERSION_3_4_9, RequestCode, ResponseCode, Serialization
 from dueline.wire.header import parse_long

@@ -20,7 +20,7 @@ from dueline.broker import Broker
 from dueline.server.connections import Connections
 from dueline.server.outbox import Outbox
 from dueline.server.remoting.admin import Admin
-from dueline.server.remoting.assignment import Assignments
+from dueline.server.remoting.assignment import AssignmentRequests
 from dueline.server.remoting.consume import SendBacks
 from dueline.server.remoting.context import Addresses, Context
 from dueline.server.remoting.delayed import DelayedMessages
@@ -134,7 +134,7 @@ class RemotingService:
                 Queries(context, broker),
                 DelayedMessages(context, broker),
                 Admin(context, broker),
-                Assignments(context),
+                AssignmentRequests(context),
             ):
                 broker.add(family.table())
             context.addresses = Addresses(

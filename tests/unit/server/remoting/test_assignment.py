@@ -1,33 +1,18 @@
-"""The broker divides queues as clients would."""
+import json
 
-from __future__ import annotations
-
-import hypothesis
-import hypothesis.strategies as st
-
-from dueline.client import consumer
-from dueline.server.remoting.assignment import part_of
+from dueline.broker.assignments import Assigned
+from dueline.server.remoting.assignment import body_of
 
 
-def average(count: int, clients: int, place: int) -> list[int]:
-    """RocketMQ's AVG strategy, written out: one after the other, the first ones get one more."""
-    sizes = [count // clients] * clients
-    for number in range(count % clients):
-        sizes[number] += 1
-    start = sum(sizes[:place])
-    return list(range(start, start + sizes[place]))
+def test_each_queue_is_listed_with_the_mode() -> None:
+    body = body_of(Assigned(mode="PULL", queue_ids=[0, 2]), "orders", "shard-1")
 
-
-@hypothesis.given(st.integers(0, 40), st.integers(1, 12), st.data())
-def test_parts_are_those_of_the_average_strategy(
-    count: int, clients: int, data: st.DataObject
-) -> None:
-    place = data.draw(st.integers(0, clients - 1))
-    names = [f"c{number:02}" for number in range(clients)]
-
-    assert part_of(range(count), names, names[place]) == average(count, clients, place)
-    assert consumer.part_of(range(count), names, names[place]) == average(count, clients, place)
-
-
-def test_stranger_gets_nothing() -> None:
-    assert part_of([1, 2], ["a"], "b") == []
+    assert json.loads(body.encode()) == {
+        "messageQueueAssignments": [
+            {
+                "mode": "PULL",
+                "messageQueue": {"brokerName": "shard-1", "queueId": queue_id, "topic": "orders"},
+            }
+            for queue_id in (0, 2)
+        ]
+    }

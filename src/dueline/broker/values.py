@@ -1,0 +1,10 @@
+"""The store's values that the broker's verbs take and answer with, for those who call them.
+
+The store itself is the broker's alone: a door imports its values from here.
+"""
+
+from __future__ import annotations
+
+from dueline.store import Changed, PendingMessage, PutResult, ReadResult, ReadStatus, Record
+
+__all__ = ["Changed", "PendingMessage", "PutResult", "ReadResult", "ReadStatus", "Record"]
