@@ -47,7 +47,7 @@ _MODULES: Final = {"import": "importing"}
 """Commands whose name is no name of a module."""
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """What a module of `dueline.commands` has to offer."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None: ...
@@ -91,5 +91,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _command(name: str) -> Command:
-    return cast(Command, importlib.import_module(f"dueline.commands.{_MODULES.get(name, name)}"))
+def _command(name: str) -> CommandModule:
+    return cast(
+        CommandModule, importlib.import_module(f"dueline.commands.{_MODULES.get(name, name)}")
+    )

@@ -13,9 +13,9 @@ from tests.crash.script import STEPS, Driver
 from dueline.store import Files
 from dueline.wire.admin_bodies import (
     DataVersion,
-    GroupConfig,
+    GroupConfigBody,
     GroupConfigs,
-    TopicConfig,
+    TopicConfigBody,
     TopicConfigs,
 )
 
@@ -36,14 +36,14 @@ def make_data(path: Path) -> Path:
     config = path / "store" / "config"
     config.mkdir()
     topics = {
-        name: TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4)
+        name: TopicConfigBody(topic_name=name, read_queue_nums=4, write_queue_nums=4)
         for name in ("t", "x")
     }
     version = DataVersion(counter=2, timestamp=1)
     (config / "topics.json").write_bytes(
         TopicConfigs(data_version=version, topic_config_table=topics).encode()
     )
-    groups = {"g": GroupConfig(group_name="g")}
+    groups = {"g": GroupConfigBody(group_name="g")}
     (config / "subscriptionGroup.json").write_bytes(
         GroupConfigs(data_version=version, subscription_group_table=groups).encode()
     )

@@ -18,7 +18,7 @@ from tests.interop.servers import Server
 from tests.serve.conftest import Served, served, wait_until
 
 from dueline.wire import RequestCode, ResponseCode
-from dueline.wire.admin_bodies import GroupConfig
+from dueline.wire.admin_bodies import GroupConfigBody
 
 FREE = "127.0.0.1:0"
 PORTS = ("--name-server", FREE, "--remoting", FREE, "--grpc", FREE)
@@ -34,7 +34,7 @@ class Live:
 
     def set_attempts(self, group: str, attempts: int) -> None:
         """How often a message is handed to a group; as `mqadmin updateSubGroup` sets it."""
-        config = GroupConfig(group_name=group, retry_max_times=attempts - 1)
+        config = GroupConfigBody(group_name=group, retry_max_times=attempts - 1)
         with Connection(self.server.broker) as connection:
             answer = connection.call(
                 RequestCode.UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, body=config.encode()

@@ -13,7 +13,7 @@ from dueline.wire import Command, RequestCode, ResponseCode, Serialization
 from dueline.wire import admin_bodies as admin
 from dueline.wire.admin_headers import ConsumeStatsRequest, TopicRequest
 from dueline.wire.batch import BatchMessage, encode_batch
-from dueline.wire.bodies import Queue
+from dueline.wire.bodies import MessageQueue
 from dueline.wire.codes import PullFlag
 from dueline.wire.headers import (
     OffsetResponse,
@@ -162,9 +162,9 @@ def test_progress_of_a_group_is_keyed_by_queue(server: Server, topic: str, group
             )
             table = admin.ConsumeStats.decode(body).offset_table
             found = {queue: row for queue, row in table.items() if queue.queue_id == 0}
-            assert {Queue(broker_name=q.broker_name, queue_id=0, topic=topic) for q in found} == (
-                set(found)
-            )
+            assert {
+                MessageQueue(broker_name=q.broker_name, queue_id=0, topic=topic) for q in found
+            } == (set(found))
             (row,) = found.values()
             return row if row.broker_offset == 2 else None
 
@@ -195,7 +195,7 @@ def test_unknown_topic_has_no_route(server: Server, group: str) -> None:
 
 
 def _create_group(connection: Connection, group: str) -> None:
-    config = admin.GroupConfig(group_name=group, retry_max_times=7)
+    config = admin.GroupConfigBody(group_name=group, retry_max_times=7)
     answer = connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTION_GROUP, body=config.encode())
     assert answer.code == ResponseCode.SUCCESS, answer
 

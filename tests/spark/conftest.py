@@ -87,7 +87,7 @@ def properties_of(record: Record) -> dict[str, str]:
 MakeBroker = Callable[..., Broker]
 
 
-def next_window(client: FlightClient, **given: int) -> protocol.Corner | None:
+def next_window(client: FlightClient, **given: int) -> protocol.WindowCorner | None:
     request = {"ahead_ms": 5_000, "lead_ms": 5_000, "row_count_max": 1000, "wait_ms": 0, **given}
     return client.call(protocol.NextWindow(**request), protocol.WindowEnd).end
 

@@ -101,7 +101,7 @@ def test_a_full_window_does_not_wait(broker: Broker) -> None:
 
 
 def test_a_question_waits_for_a_message_with_a_short_delay(broker: Broker) -> None:
-    found: list[protocol.Corner | None] = []
+    found: list[protocol.WindowCorner | None] = []
 
     def ask() -> None:
         with broker.client() as client:

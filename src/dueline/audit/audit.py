@@ -20,8 +20,8 @@ from dueline.audit.commits import CommitCheck
 from dueline.audit.delays import DelayCheck
 from dueline.audit.findings import Findings, Severity
 from dueline.audit.groups import GroupWatch
+from dueline.audit.small_files import TableCheck
 from dueline.audit.snapshot import LogFolder, Snapshot, take
-from dueline.audit.tables import TableCheck
 from dueline.audit.walk import LogWalk
 from dueline.errors import NotFound, StoreLocked
 from dueline.store.core import COMMIT_LOG, DELAY_LOG

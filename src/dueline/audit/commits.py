@@ -30,13 +30,13 @@ from dueline.store.queue_folder import folds_case, queue_folder
 from dueline.store.record import NO_OFFSET
 from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
 
-__all__ = ["CommitCheck", "Queue"]
+__all__ = ["CheckedQueue", "CommitCheck"]
 
 _PART = 1 << 18
-Units = npt.NDArray[np.void]
+UnitArray = npt.NDArray[np.void]
 
 
-class Queue:
+class CheckedQueue:
     """A queue as the checkpoint has it; `log_end` is the end that the log's records tell."""
 
     def __init__(self, topic: str, queue_id: int, start: int, end: int) -> None:
@@ -59,7 +59,7 @@ class CommitCheck:
         self._files = files
         self._findings = findings
         self._numbers: dict[tuple[str, int], int] = {}
-        self.queues: list[Queue] = []
+        self.queues: list[CheckedQueue] = []
         for topic, ranges in snapshot.checkpoint.queues.items():
             for queue_id, (start, end) in ranges.items():
                 self._number_of(topic, int(queue_id), start, end)
@@ -74,7 +74,7 @@ class CommitCheck:
         number = self._numbers.get((topic, queue_id))
         if number is None:
             number = self._numbers[topic, queue_id] = len(self.queues)
-            self.queues.append(Queue(topic, queue_id, start, end))
+            self.queues.append(CheckedQueue(topic, queue_id, start, end))
         return number
 
     def run(self) -> None:
@@ -257,13 +257,15 @@ class _QueueFiles:
         self._file_units = 0
         self._folds_case = folds_case(files, snapshot.root / QUEUES)
 
-    def judge(self, queue: Queue) -> Iterator[tuple[int, Units]]:
+    def judge(self, queue: CheckedQueue) -> Iterator[tuple[int, UnitArray]]:
         """As `units`; files that are missing or fail their check are told."""
         if queue.start < queue.end:
             self._check_listed(queue, self._listed(queue))
             yield from self.units(queue, compare=True)
 
-    def units(self, queue: Queue, *, compare: bool = False) -> Iterator[tuple[int, Units]]:
+    def units(
+        self, queue: CheckedQueue, *, compare: bool = False
+    ) -> Iterator[tuple[int, UnitArray]]:
         """Units [start, end) as the files have them, with the offset of the first of each part."""
         for base, path, size in self._listed(queue):
             first, end = max(base, queue.start), min(base + size // UNIT_SIZE, queue.end)
@@ -279,7 +281,7 @@ class _QueueFiles:
             if len(part):
                 yield first, part
 
-    def _listed(self, queue: Queue) -> list[tuple[int, Path, int]]:
+    def _listed(self, queue: CheckedQueue) -> list[tuple[int, Path, int]]:
         folder = queue_folder(
             self._snapshot.root / QUEUES, queue.topic, queue.queue_id, folds_case=self._folds_case
         )
@@ -292,7 +294,7 @@ class _QueueFiles:
                 continue
         return found
 
-    def _check_listed(self, queue: Queue, found: list[tuple[int, Path, int]]) -> None:
+    def _check_listed(self, queue: CheckedQueue, found: list[tuple[int, Path, int]]) -> None:
         sizes = [size for _, _, size in found]
         usual = max(set(sizes), key=sizes.count) if sizes else self._file_units * UNIT_SIZE
         self._file_units = self._file_units or usual // UNIT_SIZE
@@ -322,7 +324,7 @@ class _QueueFiles:
             if base not in bases:
                 self._note_missing(queue, base, min(bases, default=queue.end))
 
-    def _note_missing(self, queue: Queue, base: int, first_base: int) -> None:
+    def _note_missing(self, queue: CheckedQueue, base: int, first_base: int) -> None:
         self.suspect.add((queue.name, base))
         is_trimmed = self._snapshot.commit.start > self._snapshot.checkpoint.commit_start
         if is_trimmed and base < first_base:
@@ -341,7 +343,7 @@ class _QueueFiles:
         except FileNotFoundError:
             return None
 
-    def _compare(self, queue: Queue, base: int, data: bytes) -> None:
+    def _compare(self, queue: CheckedQueue, base: int, data: bytes) -> None:
         checks = self._snapshot.checkpoint.queue_checks.get(queue.topic, {})
         check = checks.get(str(queue.queue_id), {}).get(str(base))
         if check is None or (queue.name, base) in self.suspect:
@@ -356,7 +358,7 @@ class _QueueFiles:
                 "log when they are read",
             )
 
-    def is_suspect(self, queue: Queue, offset: int) -> bool:
+    def is_suspect(self, queue: CheckedQueue, offset: int) -> bool:
         if not self._file_units:
             return True
         return (queue.name, offset - offset % self._file_units) in self.suspect
@@ -365,7 +367,9 @@ class _QueueFiles:
 class _QueueDetail:
     """A queue that differs from the log: unit by unit."""
 
-    def __init__(self, queue: Queue, files: _QueueFiles, walk: LogWalk, findings: Findings) -> None:
+    def __init__(
+        self, queue: CheckedQueue, files: _QueueFiles, walk: LogWalk, findings: Findings
+    ) -> None:
         self._queue = queue
         self._queue_files = files
         self._walk = walk
@@ -388,7 +392,7 @@ class _QueueDetail:
                 f"{held} units are there: some records are not shown",
             )
 
-    def _check(self, first: int, units: Units) -> None:
+    def _check(self, first: int, units: UnitArray) -> None:
         """Compare units with the records they point to."""
         positions = units["position"].astype(np.int64)
         bases = positions - positions % max(self._walk.segment_size_bytes, 1)
@@ -398,7 +402,9 @@ class _QueueDetail:
             for row in rows[~good][:200].tolist():
                 self._tell(first + row, units[row])
 
-    def _compare(self, base: int, first: int, units: Units, rows: Int64s) -> npt.NDArray[np.bool_]:
+    def _compare(
+        self, base: int, first: int, units: UnitArray, rows: Int64s
+    ) -> npt.NDArray[np.bool_]:
         try:
             file = self._walk.files.open(self._walk.folder / f"{base:020d}")
         except FileNotFoundError:

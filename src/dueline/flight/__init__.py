@@ -5,6 +5,6 @@
 """
 
 from dueline.flight.client import FlightClient
-from dueline.flight.protocol import Corner, Slice
+from dueline.flight.protocol import Slice, WindowCorner
 
-__all__ = ["Corner", "FlightClient", "Slice"]
+__all__ = ["FlightClient", "Slice", "WindowCorner"]

@@ -30,7 +30,6 @@ __all__ = [
     "Cancel",
     "CommitWindow",
     "Committed",
-    "Corner",
     "Describe",
     "Description",
     "Discard",
@@ -58,6 +57,7 @@ __all__ = [
     "Stats",
     "Ticket",
     "TimeRange",
+    "WindowCorner",
     "WindowEnd",
     "WindowPlan",
 ]
@@ -80,7 +80,7 @@ UNIT_SCHEMA: Final = pa.schema(
 # --- places in the timeline -----------------------------------------------------------------------
 
 
-class Corner(Value, frozen=True, kw_only=True):
+class WindowCorner(Value, frozen=True, kw_only=True):
     """Everything up to (due_ms, seq) in due order that was accepted before number `end`."""
 
     due_ms: int
@@ -160,13 +160,13 @@ class NextWindow(Value, frozen=True, kw_only=True):
 class WindowEnd(Value, frozen=True, kw_only=True):
     """The answer: a corner with something inside that is not done, or None."""
 
-    end: Corner | None
+    end: WindowCorner | None
 
 
 class PlanWindow(Value, frozen=True, kw_only=True):
     """Cut what is inside a corner and not done into slices of about equal work."""
 
-    end: Corner
+    end: WindowCorner
     slice_count_max: int
     slice_row_count_min: int
 

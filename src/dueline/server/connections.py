@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Protocol
 
-__all__ = ["Connection", "Connections", "Place", "peer_of"]
+__all__ = ["Connections", "OpenConnection", "Place", "peer_of"]
 
 IDLE_S_MIN: Final = 5.0
 """A connection that has been silent for so long may be closed for another one."""
@@ -42,7 +42,7 @@ _LOGGED_EVERY_S: Final = 10.0
 log = logging.getLogger(__name__)
 
 
-class Connection(Protocol):
+class OpenConnection(Protocol):
     """What a place is taken for."""
 
     active_s: float
@@ -59,7 +59,7 @@ class Place:
     owner: Connections
     peer: str
     file_count: int
-    connection: Connection
+    connection: OpenConnection
 
     def leave(self) -> None:
         self.owner._leave(self)
@@ -87,7 +87,7 @@ class Connections:
         """Files that connections use, those of other servers among them."""
         return self._file_count + self._other_count
 
-    def enter(self, peer: str, connection: Connection, *, file_count: int = 1) -> Place | None:
+    def enter(self, peer: str, connection: OpenConnection, *, file_count: int = 1) -> Place | None:
         """Take a place; None: there is none, and the connection should be closed at once."""
         with self._lock:
             closing = self._make_room(peer, file_count)
@@ -108,7 +108,7 @@ class Connections:
         """So many files are used by connections that were not let in here."""
         self._other_count = file_count
 
-    def _add(self, peer: str, connection: Connection, file_count: int) -> Place:
+    def _add(self, peer: str, connection: OpenConnection, file_count: int) -> Place:
         place = Place(owner=self, peer=peer, file_count=file_count, connection=connection)
         self._peers.setdefault(peer, {})[place] = None
         self._used[peer] = self._used.get(peer, 0) + file_count

@@ -39,7 +39,7 @@ from dueline.server.caretaker import Caretaker
 from dueline.server.connections import Connections
 from dueline.server.descriptors import connection_files, raise_limit
 from dueline.server.flight import FlightDoor
-from dueline.server.grpc.part import GrpcPart, grpc_options
+from dueline.server.grpc.port import GrpcPort, grpc_options
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener, primary_address
@@ -75,7 +75,7 @@ class BrokerProcess:
     connections: Connections
     remoting_options: RemotingOptions
     remoting: RemotingService
-    grpc: GrpcPart
+    grpc: GrpcPort
     service: FlightDoor
 
     def __init__(
@@ -165,7 +165,7 @@ class BrokerProcess:
         self.service = self._flight()
         yield self.service
         yield ReceiptWriter(self.broker.inflight, on_failure=on_failure)
-        self.grpc = GrpcPart(
+        self.grpc = GrpcPort(
             self.broker,
             grpc_options(config),
             folder=config.folder,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from dueline.flight.protocol import Corner
+from dueline.flight.protocol import WindowCorner
 from dueline.flight.values import Value
 
 __all__ = ["Offset", "ShardOffset"]
@@ -28,10 +28,10 @@ class ShardOffset(Value, frozen=True, kw_only=True):
     turn: int = 0
 
     @property
-    def corner(self) -> Corner:
-        return Corner(due_ms=self.due_ms, seq=self.seq, end=self.end)
+    def corner(self) -> WindowCorner:
+        return WindowCorner(due_ms=self.due_ms, seq=self.seq, end=self.end)
 
-    def next(self, corner: Corner) -> ShardOffset:
+    def next(self, corner: WindowCorner) -> ShardOffset:
         """The offset of a window that reaches to `corner` and has rows; never equal to this one."""
         turn = self.turn + 1 if corner == self.corner else 0
         return ShardOffset(due_ms=corner.due_ms, seq=corner.seq, end=corner.end, turn=turn)

@@ -165,7 +165,7 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for index in range(len(plan.slices))
         ]
 
-    def _next_windows(self, row_count_max: int) -> dict[str, protocol.Corner]:
+    def _next_windows(self, row_count_max: int) -> dict[str, protocol.WindowCorner]:
         """The shards that have something to do, with how far; waits for the first that has."""
         if len(self._options.brokers) == 1:
             is_due = bool(self._until_ms) or self._is_cooling()
@@ -175,13 +175,13 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ends
         return self._ask_all(row_count_max, min(self._options.wait_ms, _WAIT_MS_SHARED))
 
-    def _ask_all(self, row_count_max: int, wait_ms: int) -> dict[str, protocol.Corner]:
+    def _ask_all(self, row_count_max: int, wait_ms: int) -> dict[str, protocol.WindowCorner]:
         """Ask all shards at once; with `wait_ms`, the first that has something is enough."""
         asked = {
             self._pool.submit(self._next_window, address, row_count_max, wait_ms): address
             for address in self._until_ms or self._options.brokers
         }
-        ends: dict[str, protocol.Corner] = {}
+        ends: dict[str, protocol.WindowCorner] = {}
         failures: list[Unavailable] = []
         waiting: set[Future[protocol.WindowEnd]] = set(asked)
         while waiting and not (wait_ms and ends):

@@ -17,20 +17,20 @@ from pyspark import TaskContext
 from dueline.errors import InvalidRequest
 from dueline.flight.values import Value
 
-__all__ = ["Batch", "attempt_token", "current_batch"]
+__all__ = ["MicroBatch", "attempt_token", "current_batch"]
 
 _RUN: Final = "spark.jobGroup.id"
 _BATCH: Final = "streaming.sql.batchId"
 
 
-class Batch(Value, frozen=True, kw_only=True):
+class MicroBatch(Value, frozen=True, kw_only=True):
     """One micro-batch of one run of a query."""
 
     run: str
     number: int
 
 
-def current_batch() -> Batch:
+def current_batch() -> MicroBatch:
     """The micro-batch of the task that calls this.
 
     Raises:
@@ -44,7 +44,7 @@ def current_batch() -> Batch:
             f"expected to run in a task of a streaming query, found {_RUN}={run!r}, "
             f"{_BATCH}={number!r}"
         )
-    return Batch(run=run, number=int(number))
+    return MicroBatch(run=run, number=int(number))
 
 
 def attempt_token(job: str) -> str:

@@ -29,7 +29,7 @@ from dueline.flight.client import StageStream
 from dueline.spark import rows
 from dueline.spark.options import Options
 from dueline.spark.schema import MESSAGE_COLUMNS, RECORD_COLUMNS
-from dueline.spark.task import Batch, attempt_token, current_batch
+from dueline.spark.task import MicroBatch, attempt_token, current_batch
 from dueline.store.schema import DELIVERY_SCHEMA
 
 __all__ = ["DeliverWriter", "Staged"]
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 class Staged(WriterCommitMessage):
     """What one task staged: token and row count by broker address."""
 
-    batch: Batch
+    batch: MicroBatch
     tokens: dict[str, str]
     row_count: int
 

@@ -27,10 +27,10 @@ from dueline.schedule import DEFAULT_LEVELS
 from dueline.store import Files, Store, StoreOptions, properties
 from dueline.store.imports import ImportEntry, Imports
 from dueline.store.kernels import Int64s
+from dueline.takeover.configuration import Tables
 from dueline.takeover.rows import Choice, Classifier, Kind, Rows
 from dueline.takeover.source import Mark, Source
 from dueline.takeover.survey import Survey, survey
-from dueline.takeover.tables import Tables
 
 __all__ = ["Destination", "Moved", "Options", "take_over"]
 

@@ -44,7 +44,7 @@ from dueline.store.kernels import Int64s
 from dueline.store.record import MAGIC
 from dueline.store.record_columns import RecordColumns
 from dueline.store.rocketmq import UNKNOWN_LEVEL_DELAY_MS
-from dueline.takeover.source import Batch, Source, TimerProgress
+from dueline.takeover.source import Source, SourceBatch, TimerProgress
 
 __all__ = ["TAKEN", "Choice", "Classifier", "Facts", "Kind", "Rows", "identities"]
 
@@ -111,7 +111,7 @@ class Rows:
     """A batch with what becomes of each record; `ready_ms` is when RocketMQ would have delivered
     a waiting one at the earliest."""
 
-    batch: Batch
+    batch: SourceBatch
     columns: RecordColumns
     kinds: npt.NDArray[np.int8]
     due_ms: Int64s
@@ -166,7 +166,7 @@ class Classifier:
             (at.get(queue_id, 0) for group, at in groups if not is_system_group(group)), default=0
         )
 
-    def classify(self, batch: Batch) -> Rows:
+    def classify(self, batch: SourceBatch) -> Rows:
         """What becomes of each record of a batch."""
         columns = RecordColumns(batch.records)
         count = len(batch.positions)

@@ -31,14 +31,14 @@ from dueline.store.kernels import Int32s, Int64s
 from dueline.store.rocketmq import QUEUE_NAME, TOPIC_NAME, RocketmqStore
 from dueline.store.scan import Damage, scan
 
-__all__ = ["Batch", "Mark", "Source", "TimerProgress", "Units"]
+__all__ = ["MappedQueue", "Mark", "Source", "SourceBatch", "TimerProgress"]
 
 _OPEN_QUEUES_MAX: Final = 64
 _FILLER_SIZE: Final = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class SourceBatch:
     """Sound records in log order; `records` are their bytes."""
 
     positions: Int64s
@@ -106,7 +106,7 @@ class Source:
                 path=str(path),
             ) from error
         self._store = RocketmqStore(path, self._files, commit_log=log)
-        self._queues: dict[tuple[str, int], Units] = {}
+        self._queues: dict[tuple[str, int], MappedQueue] = {}
         self.damage: list[Damage] = []
         self.was_killed: Final = self._files.exists(path / "abort")
         self.has_queues: Final = bool(self._topics())
@@ -140,7 +140,7 @@ class Source:
     def start(self) -> int:
         return self._store.bases[0]
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[SourceBatch]:
         """Every sound record, and `damage` as it is found."""
         self.damage = []
         log = self._store.log
@@ -152,7 +152,7 @@ class Source:
                 self.damage.append(lost)
             found = scan(log, base, [base])
             for rows, records in found.batches(log):
-                yield Batch(
+                yield SourceBatch(
                     positions=found.positions[rows], sizes=found.sizes[rows], records=records
                 )
             self.damage += found.damage
@@ -174,14 +174,14 @@ class Source:
 
     # Queues
 
-    def units(self, topic: str, queue_id: int) -> Units:
+    def units(self, topic: str, queue_id: int) -> MappedQueue:
         """What a consume queue says of its messages; a bounded number is kept open."""
         name = (topic, queue_id)
         units = self._queues.pop(name, None)
         if units is None:
             while len(self._queues) >= _OPEN_QUEUES_MAX:
                 self._queues.pop(next(iter(self._queues))).close()
-            units = Units(self._files, self.path / "consumequeue" / topic / str(queue_id))
+            units = MappedQueue(self._files, self.path / "consumequeue" / topic / str(queue_id))
         self._queues[name] = units
         return units
 
@@ -194,7 +194,7 @@ class Source:
         """
         if self.was_killed:
             return 0
-        ends = [Units(self._files, folder).log_end() for folder in self._queue_folders()]
+        ends = [MappedQueue(self._files, folder).log_end() for folder in self._queue_folders()]
         return max(ends, default=0)
 
     def _queue_folders(self) -> Iterator[Path]:
@@ -246,7 +246,7 @@ class Source:
         return TimerProgress(read_ms=max(numbers[0], 0), queue_offset=max(numbers[2], 0))
 
 
-class Units:
+class MappedQueue:
     """One consume queue's files, mapped as they are needed."""
 
     def __init__(self, files: Files, folder: Path) -> None:

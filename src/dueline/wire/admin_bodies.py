@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from dueline.wire.bodies import BrokerData, Queue, SubscriptionData
+from dueline.wire.bodies import BrokerData, MessageQueue, SubscriptionData
 from dueline.wire.body import Body, JsonValue, body
 
 __all__ = [
@@ -16,10 +16,10 @@ __all__ = [
     "ConsumeTimeSpan",
     "ConsumeTimeSpans",
     "ConsumerConnections",
-    "ConsumerOffsets",
+    "ConsumerOffsetsBody",
     "DataVersion",
     "DelayOffsets",
-    "GroupConfig",
+    "GroupConfigBody",
     "GroupConfigs",
     "GroupList",
     "KeyValues",
@@ -28,7 +28,7 @@ __all__ = [
     "QueueOffsets",
     "QueueProgress",
     "SubscriptionAnswer",
-    "TopicConfig",
+    "TopicConfigBody",
     "TopicConfigs",
     "TopicList",
     "TopicStats",
@@ -45,7 +45,7 @@ class DataVersion(Body):
 
 
 @body
-class TopicConfig(Body):
+class TopicConfigBody(Body):
     """One topic; `attributes` has for example `message.type`."""
 
     topic_name: str
@@ -63,7 +63,7 @@ class TopicConfigs(Body):
     """The answer to 21, and part of 103."""
 
     data_version: DataVersion = field(default_factory=DataVersion)
-    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+    topic_config_table: dict[str, TopicConfigBody] = field(default_factory=dict)
 
 
 @body
@@ -97,7 +97,7 @@ class KeyValues(Body):
 
 
 @body
-class GroupConfig(Body):
+class GroupConfigBody(Body):
     """200, and one entry of 201: a consumer group."""
 
     group_name: str
@@ -123,7 +123,7 @@ class GroupConfigs(Body):
     """The answer to 201."""
 
     data_version: DataVersion = field(default_factory=DataVersion)
-    subscription_group_table: dict[str, GroupConfig] = field(default_factory=dict)
+    subscription_group_table: dict[str, GroupConfigBody] = field(default_factory=dict)
 
 
 @body
@@ -139,7 +139,7 @@ class OffsetSpan(Body):
 class TopicStats(Body):
     """The answer to 202."""
 
-    offset_table: dict[Queue, OffsetSpan] = field(default_factory=dict)
+    offset_table: dict[MessageQueue, OffsetSpan] = field(default_factory=dict)
 
 
 @body
@@ -157,14 +157,14 @@ class ConsumeStats(Body):
     """The answer to 208."""
 
     consume_tps: float = 0.0
-    offset_table: dict[Queue, QueueProgress] = field(default_factory=dict)
+    offset_table: dict[MessageQueue, QueueProgress] = field(default_factory=dict)
 
 
 @body
 class QueueOffsets(Body):
     """The answer to 222, and the body of 220."""
 
-    offset_table: dict[Queue, int] = field(default_factory=dict)
+    offset_table: dict[MessageQueue, int] = field(default_factory=dict)
 
 
 @body
@@ -199,7 +199,7 @@ class ProducerConnections(Body):
 class ConsumeTimeSpan(Body):
     """The times between which a queue's messages lie, and how far the group is."""
 
-    message_queue: Queue
+    message_queue: MessageQueue
     min_time_stamp: int
     max_time_stamp: int
     consume_time_stamp: int
@@ -247,7 +247,7 @@ class ConsumeQueueData(Body):
 
 
 @body
-class ConsumerOffsets(Body):
+class ConsumerOffsetsBody(Body):
     """The answer to 43: by `topic@group`, offsets by queue id."""
 
     offset_table: dict[str, dict[int, int]] = field(default_factory=dict)

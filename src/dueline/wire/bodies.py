@@ -23,9 +23,9 @@ __all__ = [
     "Heartbeat",
     "LockRequest",
     "LockResult",
+    "MessageQueue",
     "ProducerData",
     "QueryAssignment",
-    "Queue",
     "QueueAssignment",
     "QueueAssignments",
     "QueueData",
@@ -38,7 +38,7 @@ BITS_SIZE_BYTES_MAX: Final = 128
 
 
 @body
-class Queue(Body):
+class MessageQueue(Body):
     """One queue of a topic on one broker; also a key of maps."""
 
     broker_name: str
@@ -134,7 +134,7 @@ class LockRequest(Body):
 
     client_id: str
     consumer_group: str
-    queues: frozenset[Queue] = json_name("mqSet", default=frozenset())
+    queues: frozenset[MessageQueue] = json_name("mqSet", default=frozenset())
     only_this_broker: bool | None = None
 
 
@@ -142,7 +142,7 @@ class LockRequest(Body):
 class LockResult(Body):
     """The answer to 41: the queues that the client now holds."""
 
-    queues: frozenset[Queue] = json_name("lockOKMQSet", default=frozenset())
+    queues: frozenset[MessageQueue] = json_name("lockOKMQSet", default=frozenset())
 
 
 @body
@@ -170,7 +170,7 @@ class QueryAssignment(Body):
 class QueueAssignment(Body):
     """One queue of an assignment; `mode` is PULL or POP, queue -1 any."""
 
-    message_queue: Queue
+    message_queue: MessageQueue
     mode: str = "PULL"
     attachments: dict[str, str] | None = None
 

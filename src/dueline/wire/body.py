@@ -2,7 +2,7 @@
 
     @body
     class LockResult(Body):
-        locked: frozenset[Queue] = json_name("lockOKMQSet")
+        locked: frozenset[MessageQueue] = json_name("lockOKMQSet")
 
 Types are `int`, `float`, `bool`, `str`, `JsonValue` (anything, untouched), another body, or a
 `list`, `frozenset` or `dict` of them; `None` in a union makes it optional. A map's keys may be

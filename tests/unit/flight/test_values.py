@@ -39,7 +39,7 @@ def test_values_have_one_form() -> None:
 
 
 def test_requests_have_one_form() -> None:
-    corner = protocol.Corner(due_ms=5, seq=-1, end=1 << 40)
+    corner = protocol.WindowCorner(due_ms=5, seq=-1, end=1 << 40)
     check_both_ways(
         protocol.PlanWindow(end=corner, slice_count_max=2, slice_row_count_min=1),
         b'{"end":{"due_ms":5,"seq":-1,"end":1099511627776},"slice_count_max":2,'

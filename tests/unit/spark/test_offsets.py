@@ -2,7 +2,7 @@
 
 import json
 
-from dueline.flight.protocol import Corner
+from dueline.flight.protocol import WindowCorner
 from dueline.spark.offsets import Offset, ShardOffset
 
 
@@ -23,7 +23,7 @@ def test_offsets_have_one_form() -> None:
 
 
 def test_the_same_corner_again_is_another_offset() -> None:
-    corner = Corner(due_ms=1, seq=2, end=3)
+    corner = WindowCorner(due_ms=1, seq=2, end=3)
     first = ShardOffset(due_ms=0, seq=0, end=0).next(corner)
 
     second = first.next(corner)

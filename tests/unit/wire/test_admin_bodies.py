@@ -4,10 +4,10 @@ import pytest
 from tests.unit.wire.codecs import assert_codec
 
 from dueline.wire import admin_bodies as bodies
-from dueline.wire.bodies import BrokerData, Queue, SubscriptionData
+from dueline.wire.bodies import BrokerData, MessageQueue, SubscriptionData
 from dueline.wire.body import Body
 
-QUEUE = Queue(broker_name="broker-a", queue_id=0, topic="T")
+QUEUE = MessageQueue(broker_name="broker-a", queue_id=0, topic="T")
 KEY = b'{"brokerName":"broker-a","queueId":0,"topic":"T"}'
 
 
@@ -73,7 +73,7 @@ KEY = b'{"brokerName":"broker-a","queueId":0,"topic":"T"}'
         (b'{"offsetTable":{"3":12}}', bodies.DelayOffsets(offset_table={3: 12})),
         (
             b'{"offsetTable":{"T@g":{"0":5,"1":6}}}',
-            bodies.ConsumerOffsets(offset_table={"T@g": {0: 5, 1: 6}}),
+            bodies.ConsumerOffsetsBody(offset_table={"T@g": {0: 5, 1: 6}}),
         ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Body) else "",
@@ -83,14 +83,14 @@ def test_body_is_these_bytes(data: bytes, value: Body) -> None:
 
 
 def test_group_configuration_keeps_what_it_does_not_know() -> None:
-    decoded = bodies.GroupConfig.decode(
+    decoded = bodies.GroupConfigBody.decode(
         b'{"groupName":"G","retryMaxTimes":3,"groupRetryPolicy":{"type":"CUSTOMIZED"},'
         b'"subscriptionDataSet":null}'
     )
 
     assert decoded.retry_max_times == 3
     assert decoded.group_retry_policy == {"type": "CUSTOMIZED"}
-    assert bodies.GroupConfig.decode(decoded.encode()) == decoded
+    assert bodies.GroupConfigBody.decode(decoded.encode()) == decoded
 
 
 def test_consumer_connections_list_subscriptions_by_topic() -> None:

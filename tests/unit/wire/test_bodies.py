@@ -109,7 +109,7 @@ def test_heartbeat_of_go_is_read() -> None:
 
 
 def test_lock_request_and_result() -> None:
-    queue = bodies.Queue(broker_name="broker-a", queue_id=0, topic="T")
+    queue = bodies.MessageQueue(broker_name="broker-a", queue_id=0, topic="T")
     request = bodies.LockRequest.decode(
         b'{"clientId":"c","consumerGroup":"g",'
         b'"mqSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}'

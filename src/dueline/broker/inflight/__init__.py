@@ -16,9 +16,10 @@ It belongs to no protocol: what one receives the other may acknowledge.
 from dueline.broker.inflight.holding import Ack, Held, Holding, Outcomes, Taken
 from dueline.broker.inflight.inflight import InFlight
 from dueline.broker.inflight.receipt import InvalidReceipt, Receipt
-from dueline.broker.inflight.receiving import Receive, ReceiveRequest, Receiving
+from dueline.broker.inflight.receiving import ACK_COUNT_MAX, Receive, ReceiveRequest, Receiving
 
 __all__ = [
+    "ACK_COUNT_MAX",
     "Ack",
     "Held",
     "Holding",

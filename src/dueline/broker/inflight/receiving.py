@@ -42,6 +42,7 @@ from dueline.broker.writing import Put
 from dueline.errors import BrokerError, InvalidRequest
 
 __all__ = [
+    "ACK_COUNT_MAX",
     "COUNT_MAX",
     "INVISIBLE_MS_MAX",
     "WAIT_MS_MAX",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 COUNT_MAX: Final = 32
+ACK_COUNT_MAX: Final = 2_048
+"""Acknowledgements of one request, whichever the protocol."""
 WAIT_MS_MAX: Final = 60_000
 INVISIBLE_MS_MAX: Final = 12 * 3_600_000
 RENEWED_INVISIBLE_MS: Final = 60_000

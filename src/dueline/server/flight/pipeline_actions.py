@@ -62,7 +62,9 @@ class PipelineActions:
         end = self._waiting.wait_for(look, request.wait_ms / 1000)
         if end is None:
             return protocol.WindowEnd(end=None)
-        return protocol.WindowEnd(end=protocol.Corner(due_ms=end.due_ms, seq=end.seq, end=end.end))
+        return protocol.WindowEnd(
+            end=protocol.WindowCorner(due_ms=end.due_ms, seq=end.seq, end=end.end)
+        )
 
     def _plan_window(self, request: protocol.PlanWindow) -> protocol.WindowPlan:
         end = request.end

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from dueline.broker.inflight import Ack, Held, Outcomes, Receive, ReceiveRequest
+from dueline.broker.inflight import ACK_COUNT_MAX, Ack, Held, Outcomes, Receive, ReceiveRequest
 from dueline.errors import BrokerError
 from dueline.server.grpc.bodies import is_heavy
 from dueline.server.grpc.codes import Code, Refused, ok, status
@@ -24,8 +24,6 @@ from dueline.server.grpc.stubs import message_class
 from dueline.server.receiving import looked, received
 
 __all__ = ["Receiving"]
-
-_ACK_COUNT_MAX: Final = 1_024
 
 _Received: Final = message_class("ReceiveMessageResponse")
 _Ack: Final = message_class("AckMessageResponse")
@@ -133,10 +131,10 @@ class Receiving:
 
     async def ack_message(self, request: Any, context: Any) -> Any:
         group, topic = name_of(request.group), topic_of(request.topic)
-        if not 1 <= len(request.entries) <= _ACK_COUNT_MAX:
+        if not 1 <= len(request.entries) <= ACK_COUNT_MAX:
             raise Refused(
                 Code.BAD_REQUEST,
-                f"entries: expected 1 to {_ACK_COUNT_MAX}, found {len(request.entries)}",
+                f"entries: expected 1 to {ACK_COUNT_MAX}, found {len(request.entries)}",
             )
         acks = [Ack(group, topic, entry.receipt_handle) for entry in request.entries]
         answer = _Ack()

@@ -9,7 +9,7 @@ from typing import Final
 
 from dueline import __version__
 from dueline.message import parse_message_id
-from dueline.server.remoting.answers import Answer, Refused
+from dueline.server.remoting.answers import Refused, Response
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
@@ -55,7 +55,7 @@ class BrokerAdmin:
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
         }
 
-    def runtime(self, _: Request) -> Answer:
+    def runtime(self, _: Request) -> Response:
         """Names that RocketMQ's tools print, and ours beside them."""
         figures = self._context.broker.meter.figures()
         earliest_ms = self._context.reading.first_stored_ms() or figures.now_ms
@@ -104,7 +104,7 @@ class BrokerAdmin:
             "latenessP99Ms": str(figures.lateness.p99_ms or 0),
             **self._level_offsets(),
         }
-        return Answer(body=KeyValues(table=table).encode())
+        return Response(body=KeyValues(table=table).encode())
 
     def _level_offsets(self) -> dict[str, str]:
         """RocketMQ's `scheduleMessageOffset_N`: how far a level is, and how many came."""
@@ -113,7 +113,7 @@ class BrokerAdmin:
             for level, progress in self._context.broker.delayed.levels().items()
         }
 
-    def config(self, _: Request) -> Answer:
+    def config(self, _: Request) -> Response:
         options = self._context.broker.store_options
         topics = self._context.broker.options.topics
         lines = {
@@ -132,14 +132,14 @@ class BrokerAdmin:
         }
         text = "".join(f"{name}={value}\n" for name, value in lines.items())
         version = DataVersion(counter=0, timestamp=0).encode().decode()
-        return Answer(ext=BrokerConfigResponse(version=version).encode(), body=text.encode())
+        return Response(ext=BrokerConfigResponse(version=version).encode(), body=text.encode())
 
-    def delay_offsets(self, _: Request) -> Answer:
+    def delay_offsets(self, _: Request) -> Response:
         levels = self._context.broker.delayed.levels()
         table = {level: progress.first for level, progress in levels.items()}
-        return Answer(body=DelayOffsets(offset_table=table).encode())
+        return Response(body=DelayOffsets(offset_table=table).encode())
 
-    def consume_queue(self, request: Request) -> Answer:
+    def consume_queue(self, request: Request) -> Response:
         header = QueryConsumeQueueRequest.decode(request.command.ext)
         reading = self._context.reading
         start, end = reading.offset_range(header.topic, header.queue_id)
@@ -151,16 +151,16 @@ class BrokerAdmin:
             )
         ]
         data = ConsumeQueueData(queue_data=units, min_queue_index=start, max_queue_index=end)
-        return Answer(body=data.encode())
+        return Response(body=data.encode())
 
     # Questions that are passed on to a client
 
-    def running_info(self, request: Request) -> Answer | None:
+    def running_info(self, request: Request) -> Response | None:
         header = ConsumerRunningInfoRequest.decode(request.command.ext)
         self._pass_on(request, header.consumer_group, header.client_id, b"")
         return None
 
-    def consume_directly(self, request: Request) -> Answer | None:
+    def consume_directly(self, request: Request) -> Response | None:
         header = ConsumeDirectlyRequest.decode(request.command.ext)
         _, position = parse_message_id(header.msg_id or "")
         record = self._context.reading.by_position(position)
@@ -182,7 +182,7 @@ class BrokerAdmin:
 def _passed_back(request: Request, future: asyncio.Future[Command]) -> None:
     if future.cancelled():
         request.answer(
-            Answer(
+            Response(
                 code=ResponseCode.CONSUME_MESSAGE_TIMEOUT,
                 remark=f"the client has not answered within {CLIENT_ANSWER_S_MAX:g} s",
             )
@@ -193,4 +193,4 @@ def _passed_back(request: Request, future: asyncio.Future[Command]) -> None:
         request.fail(error)
         return
     found = future.result()
-    request.answer(Answer(code=found.code, ext=found.ext, body=found.body, remark=found.remark))
+    request.answer(Response(code=found.code, ext=found.ext, body=found.body, remark=found.remark))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dueline.broker.progress import QueueLag
-from dueline.server.remoting.answers import OK, Answer, Refused
+from dueline.server.remoting.answers import OK, Refused, Response
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.convert import (
@@ -19,11 +19,11 @@ from dueline.server.remoting.hub import Handler, Hub, blocking
 from dueline.wire import fastjson
 from dueline.wire.admin_bodies import (
     ConsumerConnections,
-    ConsumerOffsets,
+    ConsumerOffsetsBody,
     ConsumeStats,
     ConsumeTimeSpan,
     ConsumeTimeSpans,
-    GroupConfig,
+    GroupConfigBody,
     ProducerConnections,
     QueueOffsets,
     QueueProgress,
@@ -40,7 +40,7 @@ from dueline.wire.admin_headers import (
     ProducerGroupRequest,
     ResetOffsetRequest,
 )
-from dueline.wire.bodies import Queue
+from dueline.wire.bodies import MessageQueue
 from dueline.wire.codes import RequestCode, ResponseCode
 from dueline.wire.headers import ConsumerGroupRequest
 
@@ -76,28 +76,28 @@ class GroupAdmin:
 
     # Configuration
 
-    def create(self, request: Request) -> Answer:
-        body = GroupConfig.decode_request(request.command.body)
+    def create(self, request: Request) -> Response:
+        body = GroupConfigBody.decode_request(request.command.body)
         self._broker.consumer_groups.configure(group_config(body))
         return OK
 
-    def delete(self, request: Request) -> Answer:
+    def delete(self, request: Request) -> Response:
         header = DeleteGroupRequest.decode(request.command.ext)
         self._broker.consumer_groups.delete(
             header.group_name, with_offsets=bool(header.removes_offsets)
         )
         return OK
 
-    def all_configs(self, _: Request) -> Answer:
-        return Answer(body=groups_body(self._broker.group_table.all()).encode())
+    def all_configs(self, _: Request) -> Response:
+        return Response(body=groups_body(self._broker.group_table.all()).encode())
 
-    def config(self, request: Request) -> Answer:
+    def config(self, request: Request) -> Response:
         name = GroupRequest.decode(request.command.ext).group
-        return Answer(body=group_body(self._broker.group_table.existing(name)).encode())
+        return Response(body=group_body(self._broker.group_table.existing(name)).encode())
 
     # Who is here
 
-    def consumers(self, request: Request) -> Answer:
+    def consumers(self, request: Request) -> Response:
         name = ConsumerGroupRequest.decode(request.command.ext).consumer_group
         group = self._context.groups.get(name)
         if group is None:
@@ -113,26 +113,26 @@ class GroupAdmin:
             message_model=group.consumption.message_model,
             consume_from_where=group.consumption.consume_from_where,
         )
-        return Answer(body=body.encode())
+        return Response(body=body.encode())
 
-    def producers(self, request: Request) -> Answer:
+    def producers(self, request: Request) -> Response:
         name = ProducerGroupRequest.decode(request.command.ext).producer_group
         members = self._context.groups.producers(name)
         if not members:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"producer group {name[:200]} is not online")
         body = ProducerConnections(connection_set=[connection_body(each) for each in members])
-        return Answer(body=body.encode())
+        return Response(body=body.encode())
 
     # Progress
 
-    def progress(self, request: Request) -> Answer:
+    def progress(self, request: Request) -> Response:
         header = ConsumeStatsRequest.decode(request.command.ext)
         verbs, group = self._broker.progress, header.consumer_group
         topics = [header.topic] if header.topic else verbs.topics_of(group)
         found = {topic: verbs.of_topic(group, topic) for topic in topics}
-        return Answer(body=self._stats(found).encode())
+        return Response(body=self._stats(found).encode())
 
-    def all_progress(self, request: Request) -> Answer:
+    def all_progress(self, request: Request) -> Response:
         """Every group's progress, by name; orderly groups are not told apart."""
         BrokerConsumeStatsRequest.decode(request.command.ext)
         stats = {
@@ -148,7 +148,7 @@ class GroupAdmin:
             "consumeStatsList": [{group: [found.to_json()]} for group, found in stats.items()],
             "totalDiff": total,
         }
-        return Answer(body=fastjson.dumps(body))
+        return Response(body=fastjson.dumps(body))
 
     def _stats(self, topics: Mapping[str, Mapping[int, QueueLag]]) -> ConsumeStats:
         table = {
@@ -163,7 +163,7 @@ class GroupAdmin:
         }
         return ConsumeStats(offset_table=table)
 
-    def time_spans(self, request: Request) -> Answer:
+    def time_spans(self, request: Request) -> Response:
         header = ConsumeTimeSpanRequest.decode(request.command.ext)
         now_ms = self._context.clock.now_ms()
         spans = [
@@ -176,13 +176,13 @@ class GroupAdmin:
             )
             for queue_id, each in self._broker.progress.times(header.group, header.topic).items()
         ]
-        return Answer(body=ConsumeTimeSpans(consume_time_span_set=spans).encode())
+        return Response(body=ConsumeTimeSpans(consume_time_span_set=spans).encode())
 
-    def topics_of(self, request: Request) -> Answer:
+    def topics_of(self, request: Request) -> Response:
         group = GroupRequest.decode(request.command.ext).group
-        return Answer(body=TopicList(topic_list=self._broker.progress.topics_of(group)).encode())
+        return Response(body=TopicList(topic_list=self._broker.progress.topics_of(group)).encode())
 
-    def subscription(self, request: Request) -> Answer:
+    def subscription(self, request: Request) -> Response:
         header = GroupTopicRequest.decode(request.command.ext)
         group = self._context.groups.get(header.group)
         topic = header.topic or ""
@@ -192,17 +192,17 @@ class GroupAdmin:
             topic=topic,
             subscription_data=None if found is None else subscription_body(found),
         )
-        return Answer(body=body.encode())
+        return Response(body=body.encode())
 
-    def all_offsets(self, _: Request) -> Answer:
+    def all_offsets(self, _: Request) -> Response:
         table = {
             f"{topic}@{group}": queues for (topic, group), queues in self._offsets.all().items()
         }
-        return Answer(body=ConsumerOffsets(offset_table=table).encode())
+        return Response(body=ConsumerOffsetsBody(offset_table=table).encode())
 
     # Reset
 
-    def reset(self, request: Request) -> Answer:
+    def reset(self, request: Request) -> Response:
         """Let a group go on from another place; clients that are here are told to."""
         header = ResetOffsetRequest.decode(request.command.ext)
         wanted = self._broker.progress.reset(
@@ -219,7 +219,7 @@ class GroupAdmin:
             }
         ).encode()
         self._context.outbox.post(lambda: self._tell_reset(header, body))
-        return Answer(body=body)
+        return Response(body=body)
 
     def _tell_reset(self, header: ResetOffsetRequest, body: bytes) -> None:
         ext = {
@@ -232,8 +232,8 @@ class GroupAdmin:
             if isinstance(member.channel, Channel):
                 member.channel.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body)
 
-    def _queue(self, topic: str, queue_id: int) -> Queue:
-        return Queue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
+    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
 
 
 def _or_none(number: int | None) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dueline.broker.topics import TopicConfig
 from dueline.errors import InvalidRequest
-from dueline.server.remoting.answers import OK, Answer
+from dueline.server.remoting.answers import OK, Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.convert import topic_body, topics_body
@@ -18,7 +18,7 @@ from dueline.wire.admin_bodies import (
     TopicStats,
 )
 from dueline.wire.admin_headers import CreateTopicRequest, TopicRequest
-from dueline.wire.bodies import Queue
+from dueline.wire.bodies import MessageQueue
 from dueline.wire.codes import RequestCode
 
 __all__ = ["TopicAdmin"]
@@ -43,7 +43,7 @@ class TopicAdmin:
         }
         return {code: blocking(self._hub, each) for code, each in work.items()}
 
-    def create(self, request: Request) -> Answer:
+    def create(self, request: Request) -> Response:
         header = CreateTopicRequest.decode(request.command.ext)
         self._context.topics.configure(
             TopicConfig(
@@ -59,41 +59,43 @@ class TopicAdmin:
         )
         return OK
 
-    def delete(self, request: Request) -> Answer:
+    def delete(self, request: Request) -> Response:
         topic = TopicRequest.decode(request.command.ext).topic
         self._context.topics.delete(topic)
         self._context.topics.save()
         return OK
 
-    def all_configs(self, _: Request) -> Answer:
-        return Answer(body=topics_body(self._context.topics.all()).encode())
+    def all_configs(self, _: Request) -> Response:
+        return Response(body=topics_body(self._context.topics.all()).encode())
 
-    def config(self, request: Request) -> Answer:
+    def config(self, request: Request) -> Response:
         topic = TopicRequest.decode(request.command.ext).topic
-        return Answer(body=topic_body(self._context.topics.find(topic)).encode())
+        return Response(body=topic_body(self._context.topics.find(topic)).encode())
 
-    def stats(self, request: Request) -> Answer:
+    def stats(self, request: Request) -> Response:
         topic = TopicRequest.decode(request.command.ext).topic
         config = self._context.topics.find(topic)
         table = {}
         for queue_id in range(config.queue_count):
             start, end = self._context.reading.offset_range(topic, queue_id)
-            queue = Queue(broker_name=self._context.broker_name, queue_id=queue_id, topic=topic)
+            queue = MessageQueue(
+                broker_name=self._context.broker_name, queue_id=queue_id, topic=topic
+            )
             table[queue] = OffsetSpan(
                 min_offset=start,
                 max_offset=end,
                 last_update_timestamp=self._context.reading.shown_ms(topic, queue_id, end - 1),
             )
-        return Answer(body=TopicStats(offset_table=table).encode())
+        return Response(body=TopicStats(offset_table=table).encode())
 
-    def consumed_by(self, request: Request) -> Answer:
+    def consumed_by(self, request: Request) -> Response:
         topic = TopicRequest.decode(request.command.ext).topic
         groups = self._context.groups.consumer_groups_of(topic)
-        return Answer(body=GroupList(group_list=groups).encode())
+        return Response(body=GroupList(group_list=groups).encode())
 
-    def system_topics(self, _: Request) -> Answer:
+    def system_topics(self, _: Request) -> Response:
         names = self._context.topics.system_names()
-        return Answer(body=TopicList(topic_list=names).encode())
+        return Response(body=TopicList(topic_list=names).encode())
 
 
 def _attributes(changes: str) -> dict[str, str | None]:

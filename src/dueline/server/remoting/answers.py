@@ -26,11 +26,11 @@ from dueline.errors import (
 )
 from dueline.wire.codes import ResponseCode
 
-__all__ = ["OK", "Answer", "Refused", "answer_of", "code_of", "message_code_of"]
+__all__ = ["OK", "Refused", "Response", "answer_of", "code_of", "message_code_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """What a request is answered with; `chunks` are sent as they are, after `body`."""
 
     code: int = ResponseCode.SUCCESS
@@ -40,7 +40,7 @@ class Answer:
     chunks: tuple[memoryview, ...] = ()
 
 
-OK: Final = Answer()
+OK: Final = Response()
 
 
 class Refused(BrokerError):
@@ -92,12 +92,12 @@ def message_code_of(error: BrokerError) -> ResponseCode:
     return code_of(error)
 
 
-def answer_of(error: BaseException, *, is_message: bool = False) -> Answer:
+def answer_of(error: BaseException, *, is_message: bool = False) -> Response:
     """The answer that tells a peer of an error."""
     if not isinstance(error, BrokerError):
-        return Answer(
+        return Response(
             code=ResponseCode.SYSTEM_ERROR,
             remark=f"the broker failed: {type(error).__name__}; its log has more",
         )
     code = message_code_of(error) if is_message else code_of(error)
-    return Answer(code=code, remark=error.message)
+    return Response(code=code, remark=error.message)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dueline.broker.assignments import Assigned
-from dueline.server.remoting.answers import OK, Answer
+from dueline.server.remoting.answers import OK, Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler
 from dueline.wire.bodies import (
+    MessageQueue,
     QueryAssignment,
-    Queue,
     QueueAssignment,
     QueueAssignments,
     SetRequestMode,
@@ -38,7 +38,7 @@ class AssignmentRequests:
             RequestCode.SET_MESSAGE_REQUEST_MODE: self.set_mode,
         }
 
-    def query(self, request: Request) -> Answer:
+    def query(self, request: Request) -> Response:
         wanted = QueryAssignment.decode_request(request.command.body)
         assigned = self._assignments.assigned(
             wanted.consumer_group,
@@ -46,9 +46,9 @@ class AssignmentRequests:
             wanted.client_id,
             is_broadcast=wanted.message_model == "BROADCASTING",
         )
-        return Answer(body=body_of(assigned, wanted.topic, self._context.broker_name).encode())
+        return Response(body=body_of(assigned, wanted.topic, self._context.broker_name).encode())
 
-    def set_mode(self, request: Request) -> Answer:
+    def set_mode(self, request: Request) -> Response:
         wanted = SetRequestMode.decode_request(request.command.body)
         self._assignments.set_mode(wanted.consumer_group, wanted.topic, wanted.mode)
         return OK
@@ -59,7 +59,7 @@ def body_of(assigned: Assigned, topic: str, broker_name: str) -> QueueAssignment
     return QueueAssignments(
         message_queue_assignments=[
             QueueAssignment(
-                message_queue=Queue(broker_name=broker_name, queue_id=queue_id, topic=topic),
+                message_queue=MessageQueue(broker_name=broker_name, queue_id=queue_id, topic=topic),
                 mode=assigned.mode,
             )
             for queue_id in assigned.queue_ids

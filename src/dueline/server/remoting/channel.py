@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from dueline.errors import LimitExceeded, OutcomeUnknown, ProtocolError, Unavailable
 from dueline.message import HOST_UNKNOWN, pack_host
 from dueline.server.connections import peer_of
-from dueline.server.remoting.answers import Answer, answer_of
+from dueline.server.remoting.answers import Response, answer_of
 from dueline.server.remoting.room import Room
 from dueline.server.shares import Share
 from dueline.server.wrong_port import answer_to_http
@@ -62,7 +62,7 @@ class Request:
         size_bytes, self._reserved_bytes = self._reserved_bytes, 0
         self.channel.room.release(size_bytes)
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: Response) -> None:
         """Answer it; a second answer, or one to a peer that has gone, is dropped."""
         if not self._is_open:
             return
@@ -223,7 +223,7 @@ class Channel(asyncio.Protocol):
 
     # What goes out
 
-    def finished(self, request: Request, answer: Answer) -> None:
+    def finished(self, request: Request, answer: Response) -> None:
         """A request has its answer; for `Request` only."""
         self._hub.finished(request)
         if request.command.is_oneway or self._transport is None:

@@ -17,7 +17,7 @@ from dueline.broker.sending import Sending
 from dueline.broker.values import PutResult
 from dueline.broker.writing import Results, accepted
 from dueline.errors import BrokerError
-from dueline.server.remoting.answers import Answer, answer_of
+from dueline.server.remoting.answers import Response, answer_of
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.listeners import ANY_ADDRESSES
 from dueline.server.runtime import Runtime
@@ -59,7 +59,7 @@ class Context:
         self.runtime: Final = runtime
         self.addresses = Addresses(host="127.0.0.1", port=0)
 
-    def saved(self, request: Request, then: Callable[[], Answer | None]) -> None:
+    def saved(self, request: Request, then: Callable[[], Response | None]) -> None:
         """Make topics and groups durable, then go on in the loop's thread."""
         future = self.runtime.in_thread(self.broker.save)
 

@@ -27,8 +27,8 @@ _TOPIC_FIELDS: Final = tuple(field.name for field in dataclasses.fields(TopicCon
 _GROUP_FIELDS: Final = tuple(field.name for field in dataclasses.fields(GroupConfig))
 
 
-def topic_body(config: TopicConfig) -> bodies.TopicConfig:
-    return bodies.TopicConfig(**_values(config, _TOPIC_FIELDS))
+def topic_body(config: TopicConfig) -> bodies.TopicConfigBody:
+    return bodies.TopicConfigBody(**_values(config, _TOPIC_FIELDS))
 
 
 def topics_body(topics: Snapshot[TopicConfig]) -> bodies.TopicConfigs:
@@ -38,12 +38,12 @@ def topics_body(topics: Snapshot[TopicConfig]) -> bodies.TopicConfigs:
     )
 
 
-def group_config(body: bodies.GroupConfig) -> GroupConfig:
+def group_config(body: bodies.GroupConfigBody) -> GroupConfig:
     return GroupConfig(**_values(body, _GROUP_FIELDS))
 
 
-def group_body(config: GroupConfig) -> bodies.GroupConfig:
-    return bodies.GroupConfig(**_values(config, _GROUP_FIELDS))
+def group_body(config: GroupConfig) -> bodies.GroupConfigBody:
+    return bodies.GroupConfigBody(**_values(config, _GROUP_FIELDS))
 
 
 def groups_body(groups: Snapshot[GroupConfig]) -> bodies.GroupConfigs:

@@ -10,7 +10,7 @@ from dueline.broker.delayed_states import states_of
 from dueline.broker.values import Changed, PendingMessage
 from dueline.errors import InvalidRequest
 from dueline.message import decode_properties
-from dueline.server.remoting.answers import Answer
+from dueline.server.remoting.answers import Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
@@ -55,8 +55,8 @@ class DelayedMessages:
         }
 
     def _handler(self, kind: type[B], work: Callable[[B], Body]) -> Handler:
-        def answer(request: Request) -> Answer:
-            return Answer(body=work(kind.decode_request(request.command.body)).encode())
+        def answer(request: Request) -> Response:
+            return Response(body=work(kind.decode_request(request.command.body)).encode())
 
         return blocking(self._hub, answer)
 

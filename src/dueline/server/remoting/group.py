@@ -13,7 +13,7 @@ from typing import Final
 from dueline.broker.filters import filter_of
 from dueline.broker.groups import Consumption, Member
 from dueline.errors import InvalidRequest
-from dueline.server.remoting.answers import OK, Answer, Refused
+from dueline.server.remoting.answers import OK, Refused, Response
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.convert import subscription
@@ -24,7 +24,7 @@ from dueline.wire.bodies import (
     Heartbeat,
     LockRequest,
     LockResult,
-    Queue,
+    MessageQueue,
 )
 from dueline.wire.codes import RequestCode, ResponseCode
 from dueline.wire.headers import (
@@ -64,7 +64,7 @@ class GroupMembers:
             ),
         }
 
-    def heartbeat(self, request: Request, beat: Heartbeat) -> Answer:
+    def heartbeat(self, request: Request, beat: Heartbeat) -> Response:
         _check_counts(beat)
         is_changed = False
         for producer in beat.producer_data_set:
@@ -86,7 +86,7 @@ class GroupMembers:
         request.channel.is_member = True
         self._context.save_soon()
         response = HeartbeatResponse(is_support_heart_beat_v2=True, is_sub_change=is_changed)
-        return Answer(ext=response.encode())
+        return Response(ext=response.encode())
 
     def _member(self, request: Request, client_id: str) -> Member:
         return Member(
@@ -98,7 +98,7 @@ class GroupMembers:
             seen_ms=self._context.clock.now_ms(),
         )
 
-    def unregister(self, request: Request) -> Answer:
+    def unregister(self, request: Request) -> Response:
         header = UnregisterClientRequest.decode(request.command.ext)
         self._groups.leave(
             header.client_id,
@@ -107,14 +107,14 @@ class GroupMembers:
         )
         return OK
 
-    def consumer_list(self, request: Request) -> Answer:
+    def consumer_list(self, request: Request) -> Response:
         name = ConsumerGroupRequest.decode(request.command.ext).consumer_group
         group = self._groups.get(name)
         if group is None:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR, f"consumer group {name[:200]} has no clients here"
             )
-        return Answer(body=ConsumerList(consumer_id_list=group.client_ids).encode())
+        return Response(body=ConsumerList(consumer_id_list=group.client_ids).encode())
 
     def _left(self, channel: Channel) -> None:
         if channel.is_member:
@@ -136,7 +136,7 @@ class GroupMembers:
 
     # Locks
 
-    def lock(self, _: Request, wanted: LockRequest) -> Answer:
+    def lock(self, _: Request, wanted: LockRequest) -> Response:
         _check_count("queues", len(wanted.queues), QUEUE_COUNT_MAX)
         held = self._context.broker.locks.lock(
             wanted.consumer_group,
@@ -144,12 +144,12 @@ class GroupMembers:
             [(queue.topic, queue.queue_id) for queue in wanted.queues],
         )
         queues = frozenset(
-            Queue(broker_name=self._context.broker_name, topic=topic, queue_id=queue_id)
+            MessageQueue(broker_name=self._context.broker_name, topic=topic, queue_id=queue_id)
             for topic, queue_id in held
         )
-        return Answer(body=LockResult(queues=queues).encode())
+        return Response(body=LockResult(queues=queues).encode())
 
-    def unlock(self, _: Request, wanted: LockRequest) -> Answer:
+    def unlock(self, _: Request, wanted: LockRequest) -> Response:
         self._context.broker.locks.unlock(
             wanted.consumer_group,
             wanted.client_id,
@@ -157,7 +157,7 @@ class GroupMembers:
         )
         return OK
 
-    def check_filter(self, _: Request, config: CheckClientConfig) -> Answer:
+    def check_filter(self, _: Request, config: CheckClientConfig) -> Response:
         wanted = config.subscription_data
         try:
             filter_of(wanted.sub_string, wanted.expression_type)

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from dueline.errors import BrokerError, ProtocolError
 from dueline.server.connections import ACCEPTED_AT_ONCE, BACKLOG, Connections, Place
-from dueline.server.remoting.answers import Answer, answer_of
+from dueline.server.remoting.answers import Response, answer_of
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
@@ -37,7 +37,7 @@ __all__ = ["Handler", "Hub", "blocking", "decoded"]
 
 B = TypeVar("B", bound=Body)
 
-Handler = Callable[[Request], Answer | None]
+Handler = Callable[[Request], Response | None]
 
 SWEEP_S: Final = 1.0
 GRACE_S: Final = 0.5
@@ -217,7 +217,7 @@ class Hub:
             or self.request_size_bytes > self._request_size_bytes_max
         ):
             request.answer(
-                Answer(
+                Response(
                     code=ResponseCode.SYSTEM_BUSY,
                     remark="the broker is busy: too many requests are not answered yet",
                 )
@@ -226,7 +226,7 @@ class Hub:
         handler = self.table.get(request.command.code)
         if handler is None:
             request.answer(
-                Answer(
+                Response(
                     code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
                     remark=f"request type {request.command.code} not supported by {self.name}. "
                     f"{self.port_words}",
@@ -254,13 +254,13 @@ class Hub:
             if answer is not None:
                 request.answer(answer)
 
-    def in_thread(self, request: Request, work: Callable[[], Answer]) -> None:
+    def in_thread(self, request: Request, work: Callable[[], Response]) -> None:
         """Answer a request with what `work` returns or raises, elsewhere, when there is room."""
         if not request.reserve(ANSWER_SIZE_BYTES):
             request.channel.room.wait(functools.partial(self.in_thread, request, work))
             return
         if not request.channel.is_open and not request.command.is_oneway:
-            request.answer(Answer())  # to nobody
+            request.answer(Response())  # to nobody
             return
         future = self._runtime.in_thread(work)
         future.add_done_callback(functools.partial(self._from_thread, request))
@@ -269,17 +269,17 @@ class Hub:
         self,
         request: Request,
         read: Callable[[], B],
-        handle: Callable[[Request, B], Answer | None],
+        handle: Callable[[Request, B], Response | None],
     ) -> None:
         """Read a body elsewhere and handle it here."""
 
-        def handler(request: Request) -> Answer | None:
+        def handler(request: Request) -> Response | None:
             return handle(request, future.result())
 
         future = self._runtime.in_thread(read)
         future.add_done_callback(lambda _: self._run(handler, request))
 
-    def _from_thread(self, request: Request, future: asyncio.Future[Answer]) -> None:
+    def _from_thread(self, request: Request, future: asyncio.Future[Response]) -> None:
         if future.cancelled():
             return
         error = future.exception()
@@ -302,10 +302,10 @@ class Hub:
         self.table.update(table)
 
 
-def decoded(hub: Hub, kind: type[B], handle: Callable[[Request, B], Answer | None]) -> Handler:
+def decoded(hub: Hub, kind: type[B], handle: Callable[[Request, B], Response | None]) -> Handler:
     """A handler of a JSON body; one that takes long to read is read in a thread."""
 
-    def handler(request: Request) -> Answer | None:
+    def handler(request: Request) -> Response | None:
         data = request.command.body
         if len(data) <= LIGHT_SIZE_BYTES:
             return handle(request, kind.decode_request(data))
@@ -315,10 +315,10 @@ def decoded(hub: Hub, kind: type[B], handle: Callable[[Request, B], Answer | Non
     return handler
 
 
-def blocking(hub: Hub, work: Callable[[Request], Answer]) -> Handler:
+def blocking(hub: Hub, work: Callable[[Request], Response]) -> Handler:
     """A handler that may wait for a disk or walk over many things."""
 
-    def handler(request: Request) -> Answer | None:
+    def handler(request: Request) -> Response | None:
         hub.in_thread(request, lambda: work(request))
         return None
 

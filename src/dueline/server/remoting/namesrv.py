@@ -11,7 +11,7 @@ from typing import Final
 
 from dueline.budget import Budget
 from dueline.errors import NotFound
-from dueline.server.remoting.answers import OK, Answer, Refused
+from dueline.server.remoting.answers import OK, Refused, Response
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
@@ -65,7 +65,7 @@ class NameServer:
             RequestCode.ADD_WRITE_PERMISSION_OF_BROKER: blocking(self._hub, self.add_permission),
         }
 
-    def route(self, request: Request) -> Answer:
+    def route(self, request: Request) -> Response:
         topic = RouteRequest.decode(request.command.ext).topic
         config = self._context.topics.get(topic)
         if config is None:
@@ -82,7 +82,7 @@ class NameServer:
             queue_datas=[queues],
             order_topic_conf=self._values.get(("ORDER_TOPIC_CONFIG", topic)),
         )
-        return Answer(body=route.encode())
+        return Response(body=route.encode())
 
     def _broker(self, channel: Channel) -> BrokerData:
         return BrokerData(
@@ -91,21 +91,21 @@ class NameServer:
             cluster=self._context.cluster_name,
         )
 
-    def cluster(self, request: Request) -> Answer:
+    def cluster(self, request: Request) -> Response:
         name = self._context.broker_name
         info = ClusterInfo(
             broker_addr_table={name: self._broker(request.channel)},
             cluster_addr_table={self._context.cluster_name: [name]},
         )
-        return Answer(body=info.encode())
+        return Response(body=info.encode())
 
     # Topics
 
-    def topic_list(self, _: Request) -> Answer:
+    def topic_list(self, _: Request) -> Response:
         names = self._context.topics.names()
-        return Answer(body=TopicList(topic_list=names).encode())
+        return Response(body=TopicList(topic_list=names).encode())
 
-    def topics_by_cluster(self, request: Request) -> Answer:
+    def topics_by_cluster(self, request: Request) -> Response:
         cluster = ClusterRequest.decode(request.command.ext).cluster
         if cluster != self._context.cluster_name:
             raise NotFound(
@@ -113,13 +113,13 @@ class NameServer:
             )
         return self.topic_list(request)
 
-    def system_topics(self, request: Request) -> Answer:
+    def system_topics(self, request: Request) -> Response:
         names = self._context.topics.system_names()
         names += [self._context.cluster_name, self._context.broker_name]
         address = self._context.addresses.seen_from(request.channel)
-        return Answer(body=TopicList(topic_list=names, broker_addr=address).encode())
+        return Response(body=TopicList(topic_list=names, broker_addr=address).encode())
 
-    def delete_topic(self, request: Request) -> Answer | None:
+    def delete_topic(self, request: Request) -> Response | None:
         """Tools delete a topic in the broker and then here; here there is one table for both."""
         topic = DeleteTopicRequest.decode(request.command.ext).topic
         if not self._context.topics.delete(topic):
@@ -129,13 +129,13 @@ class NameServer:
 
     # Permissions
 
-    def wipe_permission(self, request: Request) -> Answer:
+    def wipe_permission(self, request: Request) -> Response:
         count = self._set_writable(request, is_writable=False)
-        return Answer(ext=WipeWritePermissionResponse(wipe_topic_count=count).encode())
+        return Response(ext=WipeWritePermissionResponse(wipe_topic_count=count).encode())
 
-    def add_permission(self, request: Request) -> Answer:
+    def add_permission(self, request: Request) -> Response:
         count = self._set_writable(request, is_writable=True)
-        return Answer(ext=AddWritePermissionResponse(add_topic_count=count).encode())
+        return Response(ext=AddWritePermissionResponse(add_topic_count=count).encode())
 
     def _set_writable(self, request: Request, *, is_writable: bool) -> int:
         if BrokerNameRequest.decode(request.command.ext).broker_name != self._context.broker_name:
@@ -144,7 +144,7 @@ class NameServer:
 
     # Key and value pairs: kept in memory, for the tools that write some before they delete topics
 
-    def put_value(self, request: Request) -> Answer:
+    def put_value(self, request: Request) -> Response:
         header = KeyValueRequest.decode(request.command.ext)
         place = (header.namespace, header.key)
         known = self._size(place)
@@ -157,7 +157,7 @@ class NameServer:
         value = self._values.get(place)
         return 0 if value is None else _VALUE_SIZE + sum(map(len, (*place, value)))
 
-    def get_value(self, request: Request) -> Answer:
+    def get_value(self, request: Request) -> Response:
         header = KeyRequest.decode(request.command.ext)
         value = self._values.get((header.namespace, header.key))
         if value is None:
@@ -165,24 +165,24 @@ class NameServer:
                 ResponseCode.QUERY_NOT_FOUND,
                 f"no value for {header.key[:200]} in {header.namespace[:200]}",
             )
-        return Answer(ext=ValueResponse(value=value).encode())
+        return Response(ext=ValueResponse(value=value).encode())
 
-    def delete_value(self, request: Request) -> Answer:
+    def delete_value(self, request: Request) -> Response:
         header = KeyRequest.decode(request.command.ext)
         self.budget.give(self._size((header.namespace, header.key)))
         self._values.pop((header.namespace, header.key), None)
         return OK
 
-    def values(self, request: Request) -> Answer:
+    def values(self, request: Request) -> Response:
         wanted = NamespaceRequest.decode(request.command.ext).namespace
         found = {
             key: value for (namespace, key), value in self._values.items() if namespace == wanted
         }
         if not found:
             raise Refused(ResponseCode.QUERY_NOT_FOUND, f"no values in {wanted[:200]}")
-        return Answer(body=KeyValues(table=found).encode())
+        return Response(body=KeyValues(table=found).encode())
 
-    def config(self, _: Request) -> Answer:
+    def config(self, _: Request) -> Response:
         port = self._context.addresses.port
         text = f"listenPort={port}\nbrokerName={self._context.broker_name}\n"
-        return Answer(body=text.encode())
+        return Response(body=text.encode())

@@ -19,11 +19,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Final
 
 from dueline.broker.assignments import ANY_QUEUE
 from dueline.broker.filters import filter_of
 from dueline.broker.inflight import (
+    ACK_COUNT_MAX,
     Ack,
     Held,
     InvalidReceipt,
@@ -34,7 +34,7 @@ from dueline.broker.inflight import (
 )
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.server.receiving import looked, received
-from dueline.server.remoting.answers import OK, Answer, Refused, answer_of
+from dueline.server.remoting.answers import OK, Refused, Response, answer_of
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import ANSWER_SIZE_BYTES, Handler, Hub, decoded
@@ -50,8 +50,6 @@ from dueline.wire.headers import (
 )
 
 __all__ = ["Pops"]
-
-ACK_COUNT_MAX: Final = 2_048
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +73,7 @@ class Pops:
 
     # Receiving
 
-    def pop(self, request: Request) -> Answer | None:
+    def pop(self, request: Request) -> Response | None:
         receive = self._context.broker.receiving.receive(_asked(request))
         task = self._context.loop.create_task(self._serve(request, receive))
         self._tasks.add(task)
@@ -117,7 +115,7 @@ class Pops:
             request.release()
         return found
 
-    def _answer_or_return(self, receive: Receive, found: list[Held]) -> Answer:
+    def _answer_or_return(self, receive: Receive, found: list[Held]) -> Response:
         """The answer; if none can be made, what was taken for it is given back."""
         try:
             return self._answer(receive, found)
@@ -125,7 +123,7 @@ class Pops:
             receive.cancel()
             raise
 
-    def _answer(self, receive: Receive, found: list[Held]) -> Answer:
+    def _answer(self, receive: Receive, found: list[Held]) -> Response:
         now_ms = self._context.clock.now_ms()
         made = Records(found, self._context.broker_name, now_ms, receive.invisible_ms)
         receive.give_back(made.left_out)
@@ -138,14 +136,14 @@ class Pops:
             msg_offset_info=made.offsets(),
         )
         if not found:
-            return Answer(
+            return Response(
                 code=ResponseCode.POLLING_TIMEOUT, ext=header.encode(), remark="POLLING_TIMEOUT"
             )
-        return Answer(ext=header.encode(), body=b"".join(made.chunks), remark="FOUND")
+        return Response(ext=header.encode(), body=b"".join(made.chunks), remark="FOUND")
 
     # Receipts
 
-    def ack(self, request: Request) -> Answer | None:
+    def ack(self, request: Request) -> Response | None:
         header = AckRequest.decode(request.command.ext)
 
         def done(error: BaseException | None) -> None:
@@ -155,7 +153,7 @@ class Pops:
         self._inflight.acknowledge(header.consumer_group, header.topic, self._receipt(header), done)
         return None
 
-    def ack_batch(self, request: Request, batch: AckBatch) -> Answer | None:
+    def ack_batch(self, request: Request, batch: AckBatch) -> Response | None:
         """Acknowledge many; as with RocketMQ, what can no longer be acknowledged comes again."""
         acks = self._acks(batch)
         if not acks:
@@ -196,7 +194,7 @@ class Pops:
             return []
         return [Ack(group, topic, receipt) for receipt in receipts]
 
-    def change(self, request: Request) -> Answer:
+    def change(self, request: Request) -> Response:
         header = ChangeInvisibleTimeRequest.decode(request.command.ext)
         changed = self._context.broker.receiving.extend(
             header.consumer_group, header.topic, self._receipt(header), header.invisible_time
@@ -206,7 +204,7 @@ class Pops:
             invisible_time=header.invisible_time,
             revive_qid=Receipt.decode(changed).serial + SERIAL_SHIFT,
         )
-        return Answer(ext=response.encode())
+        return Response(ext=response.encode())
 
     def _receipt(self, header: AckRequest | ChangeInvisibleTimeRequest) -> str:
         words = header.extra_info.split(" ")

@@ -20,7 +20,7 @@ from dueline.broker.reading import Pull
 from dueline.broker.values import ReadResult, ReadStatus
 from dueline.broker.watches import Watch
 from dueline.errors import LimitExceeded
-from dueline.server.remoting.answers import Answer
+from dueline.server.remoting.answers import Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub
@@ -58,7 +58,7 @@ class Pulls:
             RequestCode.LITE_PULL_MESSAGE: self.pull,
         }
 
-    def pull(self, request: Request) -> Answer | None:
+    def pull(self, request: Request) -> Response | None:
         header = PullRequest.decode(request.command.ext)
         reading = self._context.reading
         reading.check(header.consumer_group, header.topic, header.queue_id)
@@ -127,7 +127,7 @@ class _Pull:
         )
         self._deadline_s = context.loop.time() + suspend_ms / 1_000
 
-    def start(self) -> Answer | None:
+    def start(self) -> Response | None:
         """The answer, or None: the pull waits and will answer by itself."""
         if self._request.reserve(SIZE_BYTES_MAX):
             try:
@@ -147,7 +147,7 @@ class _Pull:
         self._is_waiting = False
         self._again()
 
-    def _run(self) -> Answer | None:
+    def _run(self) -> Response | None:
         is_patient = self._deadline_s > self._context.loop.time()
         wake = self._wake if is_patient else None
         pulled = self._context.reading.pull(self._pull, self._offset, wake)
@@ -159,11 +159,11 @@ class _Pull:
         self._park()
         return None
 
-    def read_once(self) -> Answer:
+    def read_once(self) -> Response:
         """The answer of a pull that is far behind; runs in any thread."""
         return self._answer(self._context.reading.pull(self._pull, self._offset).result)
 
-    def _answer(self, result: ReadResult) -> Answer:
+    def _answer(self, result: ReadResult) -> Response:
         code, remark = _CODES[result.status]
         response = PullResponse(
             suggest_which_broker_id=0,
@@ -171,7 +171,9 @@ class _Pull:
             min_offset=result.start,
             max_offset=result.end,
         )
-        return Answer(code=code, ext=response.encode(), remark=remark, chunks=tuple(result.records))
+        return Response(
+            code=code, ext=response.encode(), remark=remark, chunks=tuple(result.records)
+        )
 
     # Waiting
 
@@ -211,7 +213,7 @@ class _Pull:
     def _gone(self) -> None:
         """The peer has gone, and nobody wants the answer."""
         self._finish()
-        self._request.answer(Answer())
+        self._request.answer(Response())
 
     def _finish(self) -> None:
         self._is_answered = True

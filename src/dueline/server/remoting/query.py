@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from dueline.server.remoting.answers import Answer, Refused
+from dueline.server.remoting.answers import Refused, Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
@@ -40,7 +40,7 @@ class Queries:
             RequestCode.RECALL_MESSAGE: blocking(self._hub, self.recall),
         }
 
-    def query(self, request: Request) -> Answer:
+    def query(self, request: Request) -> Response:
         header = QueryMessageRequest.decode(request.command.ext)
         count = UNIQUE_COUNT if header.is_unique_key else header.max_num
         found = self._reading.by_key(
@@ -64,15 +64,15 @@ class Queries:
             index_last_update_timestamp=max(record.store_ms for record in found),
             index_last_update_phyoffset=max(record.position for record in found),
         )
-        return Answer(ext=response.encode(), body=bytes(body))
+        return Response(ext=response.encode(), body=bytes(body))
 
-    def view(self, request: Request) -> Answer:
+    def view(self, request: Request) -> Response:
         position = ViewMessageRequest.decode(request.command.ext).offset
-        return Answer(body=self._reading.by_position(position).encode())
+        return Response(body=self._reading.by_position(position).encode())
 
-    def recall(self, request: Request) -> Answer:
+    def recall(self, request: Request) -> Response:
         header = RecallRequest.decode(request.command.ext)
         unique_id = self._context.broker.delayed.recall(
             header.recall_handle, topic=header.topic or None
         )
-        return Answer(ext=RecallResponse(msg_id=unique_id).encode())
+        return Response(ext=RecallResponse(msg_id=unique_id).encode())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dueline.message import decode_properties, format_host, pack_host
-from dueline.server.remoting.answers import Answer, Refused
+from dueline.server.remoting.answers import Refused, Response
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler
@@ -32,7 +32,7 @@ class Replies:
             RequestCode.SEND_REPLY_MESSAGE_V2: self.reply,
         }
 
-    def reply(self, request: Request) -> Answer:
+    def reply(self, request: Request) -> Response:
         header = SendRequest.decode(request.command.ext)
         client_id = decode_properties(header.properties or "").get("REPLY_TO_CLIENT", "")
         member = self._context.groups.find_client(client_id)
@@ -67,4 +67,4 @@ class Replies:
                 f"reply: expected a client {client_id[:200]!r} that reads, found that it does not",
             )
         response = SendResponse(msg_id="0", queue_id=header.queue_id, queue_offset=0)
-        return Answer(ext=response.encode())
+        return Response(ext=response.encode())

@@ -21,7 +21,7 @@ from dueline.broker.sending import BATCH_COUNT_MAX, Destination
 from dueline.broker.values import PutResult
 from dueline.errors import BrokerError
 from dueline.message import PROPERTIES_SIZE_MAX, Message, decode_properties, new_message
-from dueline.server.remoting.answers import Answer, Refused
+from dueline.server.remoting.answers import Refused, Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context, answer_send
 from dueline.server.remoting.hub import Handler
@@ -241,7 +241,7 @@ class Sends:
             region=REGION,
             trace_on=True,
         )
-        request.answer(Answer(ext=response.encode()))
+        request.answer(Response(ext=response.encode()))
 
 
 def _attempts_max(request: Request, head: _Head) -> int | None:

@@ -9,7 +9,7 @@ from functools import partial
 from dueline.broker.asking import Ask, Question
 from dueline.broker.transactions import Half
 from dueline.message import SYS_COMMIT, SYS_ROLLBACK
-from dueline.server.remoting.answers import OK, Answer
+from dueline.server.remoting.answers import OK, Response
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub, blocking
@@ -32,7 +32,7 @@ class TransactionEnds:
     def table(self) -> Mapping[int, Handler]:
         return {RequestCode.END_TRANSACTION: blocking(self._hub, self.end)}
 
-    def end(self, request: Request) -> Answer:
+    def end(self, request: Request) -> Response:
         """Runs in a thread: new half messages may have to be read first."""
         header = EndTransactionRequest.decode(request.command.ext)
         if header.commit_or_rollback not in (SYS_COMMIT, SYS_ROLLBACK):

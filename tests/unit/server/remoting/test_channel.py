@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dueline.server.outbox import Outbox
-from dueline.server.remoting.answers import OK, Answer
+from dueline.server.remoting.answers import OK, Response
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.hub import Hub
 from dueline.server.runtime import Runtime
@@ -61,7 +61,7 @@ def test_many_requests_of_one_do_not_keep_another_waiting(monkeypatch: pytest.Mo
             order: list[str] = []
             is_done = asyncio.Event()
 
-            def note(request: Request) -> Answer:
+            def note(request: Request) -> Response:
                 order.append("greedy" if request.channel is greedy else "modest")
                 if len(order) > COUNT:
                     is_done.set()
@@ -96,7 +96,7 @@ def test_an_answer_that_is_too_large_to_be_sent_is_no_refusal() -> None:
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1) as threads:
             hub = Hub("broker", Runtime(loop=loop, outbox=Outbox(loop), threads=threads))
-            hub.add({1: lambda request: Answer(code=0, body=bytes(17 << 20))})
+            hub.add({1: lambda request: Response(code=0, body=bytes(17 << 20))})
             channel, transport = connected(hub)
             channel.data_received(Command(code=1, opaque=77).encode())
             await transport.has_written.wait()

@@ -13,9 +13,9 @@ from dueline.broker.group_configs import GroupTable
 from dueline.broker.topics import TopicConfig, Topics
 from dueline.errors import InvalidRequest
 from dueline.message import Message
+from dueline.takeover.configuration import offset_here
 from dueline.takeover.moving import Destination
 from dueline.takeover.survey import QueueSpan
-from dueline.takeover.tables import offset_here
 
 
 def topics(to: Destination) -> Topics:

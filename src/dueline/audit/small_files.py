@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dueline.audit.commits import Queue
+from dueline.audit.commits import CheckedQueue
 from dueline.audit.findings import Findings
 from dueline.errors import BrokerError, CorruptRecord
 from dueline.store.columns import ColumnFile
@@ -104,9 +104,9 @@ class TableCheck:
 
     # Against the queues
 
-    def compare(self, queues: Iterable[Queue]) -> None:
+    def compare(self, queues: Iterable[CheckedQueue]) -> None:
         """Offsets lie within their queues, and each topic with messages is known."""
-        by_topic: dict[str, dict[int, Queue]] = {}
+        by_topic: dict[str, dict[int, CheckedQueue]] = {}
         for queue in queues:
             by_topic.setdefault(queue.topic, {})[queue.queue_id] = queue
         for (topic, group), offsets in self._offsets.items():
@@ -123,7 +123,7 @@ class TableCheck:
                     )
         self._compare_topics(by_topic)
 
-    def _compare_topics(self, by_topic: dict[str, dict[int, Queue]]) -> None:
+    def _compare_topics(self, by_topic: dict[str, dict[int, CheckedQueue]]) -> None:
         if self._topics is None:
             if self._data is not None and by_topic:
                 # Not wrong by itself: topics of bulk jobs are in no table until the broker stops.

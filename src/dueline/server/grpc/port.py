@@ -15,12 +15,12 @@ from dueline.store.files import Files
 if TYPE_CHECKING:
     from dueline.server.grpc.server import GrpcServer
 
-__all__ = ["GrpcPart", "grpc_options"]
+__all__ = ["GrpcPort", "grpc_options"]
 
 TLS_FOLDER: Final = "tls"
 
 
-class GrpcPart:
+class GrpcPort:
     """`start` it after the writer of messages; `stop` it after that has answered everybody."""
 
     def __init__(  # noqa: PLR0913 - what it stands on, and keyword-only the rest
