@@ -197,18 +197,26 @@ class ConsumeQueue:
         """
         first, memory = self._tail
         touched: list[Path] = []
+        checks: dict[int, Check] = {}
         at = first
         while True:
             base = self._base_of(at)
             stop = min(end, base + self._shelf.file_units)
             if stop > at or (at > base and base not in self.checks):
                 data = bytes(memory[UNIT_SIZE * (at - first) : UNIT_SIZE * (stop - first)])
-                touched += self._write(base, at, data)
+                paths, checks[base] = self._write(base, at, data)
+                touched += paths
             if stop >= end:
-                return touched
+                break
             at = stop
+        # Not before all is written: what a full disk interrupted is written and counted again.
+        with self._mutex:
+            self._checked |= checks.keys() - self.checks.keys()
+            self.checks.update(checks)
+        return touched
 
-    def _write(self, base: int, at: int, data: bytes) -> list[Path]:
+    def _write(self, base: int, at: int, data: bytes) -> tuple[list[Path], Check]:
+        """Write units to a file; returns what has to be synced, and the file's new check."""
         path = self._path_of(base)
         with self._mutex, full_disk_is_unavailable(path):
             is_known = base in self.checks
@@ -222,12 +230,10 @@ class ConsumeQueue:
                     file.resize(self._shelf.file_units * UNIT_SIZE)
                 file.write_at(UNIT_SIZE * (at - base), data)
             count, check = self.checks.get(base, (0, 0))
-            self.checks[base] = (count + len(data) // UNIT_SIZE, crc32(data, check))
-            if not is_known:
-                self._checked |= {base}
+        changed = (count + len(data) // UNIT_SIZE, crc32(data, check))
         if is_known and not is_new:
-            return [path]
-        return [path, path.parent, path.parent.parent, self._shelf.folder]
+            return [path], changed
+        return [path, path.parent, path.parent.parent, self._shelf.folder], changed
 
     def forget(self, end: int) -> int:
         """Keep units before `end` no longer in memory; returns how many. The caller keeps others

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dueline.errors import Unavailable
-from dueline.store.consume_queue import UNIT_DTYPE, ConsumeQueue, QueueUnits
+from dueline.store.consume_queue import UNIT_DTYPE, UNIT_SIZE, ConsumeQueue, QueueUnits
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
@@ -107,6 +109,31 @@ def test_append_needs_no_disk(tmp_path: Path) -> None:
     queues.flush(queues.begin_flush())
     assert (queues.open_count, queue.flushed_end) == (0, 9)
     assert read_all(queue) == [*range(9)]
+
+
+def test_a_flush_that_a_full_disk_interrupts_is_done_again_whole(tmp_path: Path) -> None:
+    whole = ConsumeQueues(Files(), tmp_path / "whole", 4)
+    add(whole, *range(11))
+    add(whole, *range(11, 14))
+
+    for number in range(1, 40):  # whichever operation it hits
+        folder = tmp_path / str(number)
+        files = FaultyFiles()
+        queues = ConsumeQueues(files, folder, 4)
+        files.fail_at(files.operation_count + number, errno.ENOSPC)
+        try:
+            with contextlib.suppress(Unavailable):
+                add(queues, *range(11))
+        except OSError:  # of a sync: that closes a store
+            continue
+        add(queues, *range(11, 14))
+
+        assert queues.checks() == whole.checks()
+        again = ConsumeQueues(Files(), folder, 4)
+        again.restore(queues.ranges(), queues.checks())
+        assert read_all(again.by_number(0)) == [*range(14)]
+        sizes = {path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+        assert sizes == {4 * UNIT_SIZE}
 
 
 def test_what_comes_during_a_flush_stays_in_memory(
