@@ -30,7 +30,7 @@ RECEIPTS_FILE: Final = "receipts.log"
 _RECEIPTS_MAGIC: Final = b"DUEPOP01"
 _HEADER_SIZE: Final = 12
 _FRAME: Final = struct.Struct(">II")
-_KINDS: Final = b"LCHFT"
+_KINDS: Final = b"LCHFTD"
 _LOOKS_MAX: Final = 100_000
 
 
