@@ -2,10 +2,8 @@
 
     dueline COMMAND [OPTIONS]
 
-A command is a module of `dueline.commands` with two functions: `configure(parser)` declares its
-arguments, `run(args)` does the work and returns the exit code. A new command is a new module and a
-line in `COMMANDS`. Only the module of the command that was asked for is imported, so that printing
-a log does not start by loading Spark.
+`dueline.commands.catalogue` lists the commands. Only the module of the command that was asked for
+is imported, so that printing a log does not start by loading Spark.
 
 Exit codes: 0 done, 1 done and something is wrong (each command says what), 2 cannot be done, with
 one line on the error output that says why, 130 interrupted.
@@ -14,45 +12,18 @@ one line on the error output that says why, 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import NoReturn
 
 from dueline import __version__
-from dueline.commands.terminal import drop_output, say
+from dueline.commands.catalogue import COMMANDS
+from dueline.commands.catalogue import command as _command
+from dueline.commands.suggestions import did_you_mean, flags_of
+from dueline.commands.terminal import drop_output, plain, say
 from dueline.errors import BrokerError
 
-__all__ = ["COMMANDS", "main"]
-
-COMMANDS: Final = {
-    "serve": "run a broker, and the Spark pipeline beside it",
-    "deliver": "run the Spark pipeline by itself, for brokers elsewhere",
-    "cluster": "run a master or a worker of a Spark standalone cluster",
-    "demo": "watch delayed messages arrive: everything in a temporary folder, two minutes at most",
-    "send": "send a message, now or for later",
-    "tail": "print messages as they become visible, and how late each came",
-    "pending": "show what waits, by due time, or what became of one message",
-    "cancel": "take delayed messages back before they are due",
-    "reschedule": "let delayed messages be due at another time",
-    "stats": "show how the broker is doing",
-    "config": "print every setting, its value and where that comes from",
-    "check": "read a whole store and say what is damaged, missing or inconsistent",
-    "backup": "copy a broker's data, running or stopped; only what is new is copied",
-    "restore": "make a broker's data folder again from a backup, and check it",
-    "log": "print the records of a store, Dueline's or RocketMQ's",
-    "import": "take over the store of an Apache RocketMQ broker",
-}
-_MODULES: Final = {"import": "importing"}
-"""Commands whose name is no name of a module."""
-
-
-class CommandModule(Protocol):
-    """What a module of `dueline.commands` has to offer."""
-
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, args: argparse.Namespace) -> int: ...
+__all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,14 +55,22 @@ def _parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"dueline {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     chosen = next((word for word in words if not word.startswith("-")), None)
-    for name, summary in COMMANDS.items():
-        command_parser = commands.add_parser(name, help=summary, description=summary)
-        if name == chosen:
-            _command(name).configure(command_parser)
-    return parser.parse_args(words)
+    parsers = {
+        name: commands.add_parser(name, help=summary, description=summary)
+        for name, summary in COMMANDS.items()
+    }
+    if chosen is not None and chosen not in COMMANDS:
+        hint = did_you_mean(chosen, COMMANDS) or "; `dueline --help` lists them"
+        parser.error(f"expected a command, found {plain(chosen)!r}{hint}")
+    if chosen is not None:
+        _command(chosen).configure(parsers[chosen])
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        _refuse(parsers[args.command], unknown)
+    return args
 
 
-def _command(name: str) -> CommandModule:
-    return cast(
-        CommandModule, importlib.import_module(f"dueline.commands.{_MODULES.get(name, name)}")
-    )
+def _refuse(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> NoReturn:
+    flag = next((word for word in unknown if word.startswith("--")), "")
+    hint = did_you_mean(flag.partition("=")[0], flags_of(parser))
+    parser.error(f"unrecognized arguments: {' '.join(map(plain, unknown))}{hint}")

@@ -11,14 +11,15 @@ import pytest
 from tests.golden.layout import STORE
 
 from dueline import __version__, cli
+from dueline.commands.catalogue import COMMANDS, command
 from dueline.errors import InvalidRequest
 
 
 def test_every_command_is_a_module() -> None:
-    for name, summary in cli.COMMANDS.items():
-        command = cli._command(name)
-        command.configure(argparse.ArgumentParser())
-        assert callable(command.run)
+    for name, summary in COMMANDS.items():
+        module = command(name)
+        module.configure(argparse.ArgumentParser())
+        assert callable(module.run)
         assert summary
 
 
@@ -28,7 +29,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert caught.value.code == 0
     out = capsys.readouterr().out
-    for name in cli.COMMANDS:
+    for name in COMMANDS:
         assert f"    {name}" in out
 
 

@@ -93,11 +93,12 @@ def refused(
         attempts_max: the client's own maximum; None: the group's.
     """
     limit = group.retry_max_times if attempts_max is None else attempts_max
+    properties = _plain(decode_properties(record.properties))
     topic = record.topic.decode("ascii", "replace")
+    if topic == dead_topic(group.group_name):  # a dead letter comes again as what it was
+        topic = properties.get("DLQ_ORIGIN_TOPIC", topic)
     origin = message_id(record.store_host, record.position)
-    again = _copy(
-        record, _plain(decode_properties(record.properties)), topic=retry_topic(group.group_name)
-    )
+    again = _copy(record, properties, topic=retry_topic(group.group_name))
     level = delay_level or FIRST_LEVEL + record.reconsume_times
     needed = {"RETRY_TOPIC": topic, **again.properties, "DELAY": str(level)}
     if (

@@ -1,9 +1,10 @@
 """Which broker a command talks to, and by which of its ports.
 
-`send` and `tail` are clients like others: they use `dueline.client` and begin with the name server.
-The commands that look after a broker (`pending`, `cancel`, `reschedule`, `stats`) use its Flight
-port. Where no flag and no variable says otherwise, the address is the one that `dueline serve`
-would listen on with the same settings.
+`send` and `tail` are clients like others, and `topics`, `groups` and `dead-letters` ask all
+brokers: they use `dueline.client` and begin with the name server. The commands that look into one
+broker (`pending`, `messages`, `cancel`, `reschedule`, `stats`, `backup`) use its Flight port. Where
+no flag and no variable says otherwise, the address is the one that `dueline serve` would listen on
+with the same settings.
 """
 
 from __future__ import annotations

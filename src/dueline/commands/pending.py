@@ -1,4 +1,4 @@
-"""`dueline pending`: what waits, by due time, as a chart; or the state of one message."""
+"""`dueline pending`: what waits, as a chart by due time or as a list; or one message's state."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from dueline.clock import Clock
+from dueline.commands.browsing import show_waiting, waiting
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
+from dueline.errors import InvalidRequest
 from dueline.flight.control import (
     ControlClient,
     CountPending,
@@ -31,6 +33,7 @@ _BAR_MIN = 10
 _ROWS_MAX = 60
 _MINUTES_MAX = 30
 _HOURS_MAX = 48
+_LIMIT = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +42,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--by", choices=tuple(_FORMATS), help="size of the steps (default: what fits the screen)"
     )
     parser.add_argument("--topic", help="of this topic only")
+    parser.add_argument(
+        "--list", action="store_true", help="the messages themselves, the next due first"
+    )
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_LIMIT,
+        metavar="N",
+        help="list at most N (default: %(default)s)",
+    )
     parser.add_argument("--key", help="the state of the messages with this id or key")
     parser.add_argument("--json", action="store_true", help="for programs; times in ms since 1970")
     add_broker_argument(parser)
@@ -48,13 +61,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dueline pending
         dueline pending --by hour --topic orders
         dueline pending --key order-17
+        dueline pending --list --topic orders --limit 100
         """,
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print; 1 if no message has the key."""
+    if args.limit < 1:
+        raise InvalidRequest(f"--limit: expected 1 or more, found {args.limit}")
     with connect(args) as client:
+        if args.list:
+            found = waiting(client, topic=args.topic, key=args.key, limit=args.limit)
+            show_waiting(found, as_json=args.json)
+            return 0 if found or args.key is None else 1
         if args.key is not None:
             return _show_found(client, args)
         return _show_counts(client, args)

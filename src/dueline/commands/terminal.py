@@ -11,15 +11,27 @@ escape; and JSON through `to_json`, in which it stays the same value.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 import unicodedata
 from typing import IO, Any
 
-__all__ = ["clear_status", "drop_output", "plain", "say", "show_status", "to_json"]
+__all__ = [
+    "add_json_argument",
+    "clear_status",
+    "drop_output",
+    "plain",
+    "say",
+    "say_heading",
+    "say_json",
+    "show_status",
+    "to_json",
+]
 
 _TO_LINE_START = "\r\x1b[K"
+_BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 
 
 def plain(text: str) -> str:
@@ -45,6 +57,14 @@ def say(*lines: str, file: IO[str] | None = None) -> None:
     print("\n".join(map(plain, lines)), file=file or sys.stdout, flush=True)
 
 
+def say_heading(text: str) -> None:
+    """Print a line, bold on a terminal; `NO_COLOR` turns that off."""
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        print(f"{_BOLD}{plain(text)}{_NORMAL}", flush=True)
+    else:
+        say(text)
+
+
 def drop_output() -> None:
     """Nobody reads what we print (`| head`): print into nothing from now on.
 
@@ -61,6 +81,18 @@ def show_status(text: str, file: IO[str] | None = None) -> None:
 def clear_status(file: IO[str] | None = None) -> None:
     """Empty the last line of a terminal."""
     show_status("", file)
+
+
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """`--json`, for commands that print a JSON object per line."""
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per line; times in ms since 1970"
+    )
+
+
+def say_json(value: Any) -> None:
+    """Print JSON on one line."""
+    say(*to_json(value))
 
 
 def to_json(value: Any, *, indent: int | None = None) -> list[str]:

@@ -333,11 +333,12 @@ class ReadSlice(Value, frozen=True, kw_only=True):
 
 
 class ReadPending(Value, frozen=True, kw_only=True):
-    """What is due in [start_ms, end_ms) and not done: WINDOW_SCHEMA."""
+    """What is due in [start_ms, end_ms) and not done: WINDOW_SCHEMA; the first of it, or all."""
 
     start_ms: int
     end_ms: int
     topics: tuple[str, ...] | None = None
+    row_count_max: int | None = None
 
 
 class FindPending(Value, frozen=True, kw_only=True):

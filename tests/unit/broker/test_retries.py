@@ -33,6 +33,18 @@ def record(attempts: int = 0, topic: str = "orders", **properties: str) -> Recor
     )
 
 
+@pytest.mark.parametrize("properties", [{}, {"RETRY_TOPIC": "orders"}])
+def test_a_dead_letter_that_is_sent_back_comes_again_as_what_it_was(
+    properties: dict[str, str],
+) -> None:
+    letter = record(3, topic="%DLQ%g", DLQ_ORIGIN_TOPIC="orders", **properties)
+
+    again = retries.refused(letter, GROUP, delay_level=1, attempts_max=4)
+
+    assert again.topic == "%RETRY%g"
+    assert again.properties["RETRY_TOPIC"] == "orders"
+
+
 @pytest.mark.parametrize(("attempts", "level"), [(0, "3"), (1, "4"), (2, "5")])
 def test_each_attempt_waits_a_level_longer(attempts: int, level: str) -> None:
     again = retries.refused(record(attempts), GROUP)

@@ -1,7 +1,7 @@
 import pytest
 from tests.unit.commands.conftest import Run
 
-from dueline.cli import COMMANDS
+from dueline.commands.catalogue import COMMANDS
 
 OURS = sorted(set(COMMANDS) - {"log"})
 

@@ -28,6 +28,7 @@ CHUNK_BYTES: Final = 16 << 20
 SCAN_ROWS: Final = 1 << 18
 SLICE_COUNT_MAX: Final = 10_000
 _BUCKET_MS: Final = 60_000
+_EVERY_ROW: Final = SEQ_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +92,32 @@ class Views:
         ]
 
     def pending(
-        self, start_ms: int, end_ms: int, *, topics: Collection[str] | None = None
+        self,
+        start_ms: int,
+        end_ms: int,
+        *,
+        topics: Collection[str] | None = None,
+        row_count_max: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """WINDOW rows in due order; of all that waits only a part is in memory at a time."""
+        """WINDOW rows in due order; of all that waits only a part is in memory at a time.
+
+        Args:
+            row_count_max: the first so many; None: all.
+        """
         _check(start_ms, end_ms)
         end = Corner(due_ms=end_ms - 1, seq=SEQ_MAX, end=SEQ_MAX)
         after = (start_ms - 1, SEQ_MAX)
-        while True:
-            window = self._store.window(end, after=after, row_count_max=SCAN_ROWS)
+        left = _EVERY_ROW if row_count_max is None else row_count_max
+        while left > 0:
+            scan_count = SCAN_ROWS if topics is not None else min(SCAN_ROWS, left)
+            window = self._store.window(end, after=after, row_count_max=scan_count)
             if not len(window):
                 return
             after = (int(window.units.due_ms[-1]), int(window.units.seq[-1]))
             if topics is not None:
                 window = _of_topics(window, topics)
+            window = _rows_of(window, slice(left))
+            left -= len(window)
             yield from self.window(window)
 
     def found(self, key: str) -> Iterator[pa.RecordBatch]:

@@ -34,7 +34,12 @@ class Streams:
         if ticket.slice is not None:
             return self._slice(ticket.slice)
         if (wanted := ticket.pending) is not None:
-            rows = views.pending(wanted.start_ms, wanted.end_ms, topics=wanted.topics)
+            rows = views.pending(
+                wanted.start_ms,
+                wanted.end_ms,
+                topics=wanted.topics,
+                row_count_max=wanted.row_count_max,
+            )
             return WINDOW_SCHEMA, rows
         if ticket.found is not None:
             return WINDOW_SCHEMA, views.found(ticket.found.key)

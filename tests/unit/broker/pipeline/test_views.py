@@ -27,8 +27,9 @@ def origins(
     start_ms: int = 0,
     end_ms: int = START_MS + 10_000,
     topics: tuple[str, ...] | None = None,
+    row_count_max: int | None = None,
 ) -> list[int]:
-    batches = Views(store).pending(start_ms, end_ms, topics=topics)
+    batches = Views(store).pending(start_ms, end_ms, topics=topics, row_count_max=row_count_max)
     return [origin for batch in batches for origin in batch["origin"].to_pylist()]
 
 
@@ -42,6 +43,9 @@ def test_what_waits_is_read_whole_in_parts_of_any_size(
     assert origins(store, topics=("orders",)) == [1, 3, 5, 7, 9]
     assert origins(store, start_ms=START_MS + 1_001) == [5, 6, 7, 8, 9]
     assert origins(store, end_ms=START_MS + 1_001) == [0, 1, 2, 3, 4]
+    assert origins(store, row_count_max=4) == [0, 1, 2, 3]
+    assert origins(store, topics=("orders",), row_count_max=3) == [1, 3, 5]
+    assert origins(store, row_count_max=0) == []
 
 
 @pytest.mark.parametrize(("slices", "rows"), [(0, 1), (1, 0), (-1, 1)])
