@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.unit.audit.making import FILES, make_store, replace_in, snapshot, told
-from tests.unit.store.making import START_MS, Wall, delayed, open_store, ordinary
+from tests.unit.store.making import SMALL, START_MS, Wall, delayed, open_store, ordinary
 
 from dueline.audit.delays import DelayCheck
 from dueline.audit.findings import Findings
@@ -36,14 +37,14 @@ def test_what_is_pending_is_counted_with_the_next_due_time(root: Path) -> None:
 
 
 def test_levels_are_due_by_the_table_of_their_time(tmp_path: Path) -> None:
-    with open_store(tmp_path, Wall()) as store:  # whose levels are 1s, 5s and 10s
+    with open_store(tmp_path, Wall(), replace(SMALL, levels="7s 8s 9s")) as store:
         store.put(ordinary(b"x", DELAY="3"))
         store.put(delayed(60_000))
 
     check, findings = checked(tmp_path)
 
     assert told(findings) == set()
-    assert check.next_due_ms == START_MS + 10_000
+    assert check.next_due_ms == START_MS + 9_000
 
 
 def test_a_pending_message_without_a_record_is_lost(root: Path) -> None:

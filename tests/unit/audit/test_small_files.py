@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.audit.making import FILES, told
 
-from dueline.audit.commits import Queue
+from dueline.audit.commits import CheckedQueue
 from dueline.audit.findings import Findings
 from dueline.audit.small_files import TableCheck, whole_frames
 
@@ -27,7 +27,7 @@ DROP = frame(struct.pack(">cI", b"D", 1))
 """A group was deleted, and nothing else happened in that write."""
 
 
-def checked(data: Path, queues: Sequence[Queue] = ()) -> Findings:
+def checked(data: Path, queues: Sequence[CheckedQueue] = ()) -> Findings:
     findings = Findings()
     check = TableCheck(data, data / "store", FILES, findings)
     check.read()
@@ -35,8 +35,8 @@ def checked(data: Path, queues: Sequence[Queue] = ()) -> Findings:
     return findings
 
 
-def queue(topic: str, queue_id: int, end: int) -> Queue:
-    return Queue(topic, queue_id, 0, end)
+def queue(topic: str, queue_id: int, end: int) -> CheckedQueue:
+    return CheckedQueue(topic, queue_id, 0, end)
 
 
 def write_topics(data: Path, **queue_counts: int) -> None:
