@@ -72,10 +72,13 @@ class Request:
 
     def answer_frame(self, frame: bytes) -> None:
         """Answer it with a whole frame that was made for it."""
-        if self._is_open:
-            self._is_open = False
-            self.release()
-            self.channel.finished_with(self, frame)
+        if not self._is_open:
+            return
+        self._is_open = False
+        self.release()
+        self.channel.hub.finished(self)
+        if not self.command.is_oneway:
+            self.channel.write((frame,))
 
     def fail(self, error: BaseException, *, is_message: bool = False) -> None:
         """Answer it with an error."""
@@ -86,7 +89,7 @@ class Channel(asyncio.Protocol):
     """A peer's connection."""
 
     def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+        self.hub: Final = hub
         self._loop = hub.loop
         self.connection: Final = Connection[asyncio.Future[Command]](
             frame_size_bytes_max=hub.limits.frame_size_bytes_max,
@@ -120,7 +123,7 @@ class Channel(asyncio.Protocol):
         self.local_host = _plain_address(str(own[0]))
         with contextlib.suppress(Exception):  # a peer without an address of ours is "unknown"
             self.host = pack_host(_plain_address(str(peer[0])), int(peer[1]))
-        if not self._hub.enter(self):
+        if not self.hub.enter(self):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -133,14 +136,11 @@ class Channel(asyncio.Protocol):
         for callback in callbacks:
             callback()
         self.room.close()
-        self._hub.leave(self)
+        self.hub.leave(self)
 
     def data_received(self, data: bytes) -> None:
-        self.active_s = self._loop.time()
-        self._read(data)
-
-    def _read(self, data: bytes) -> None:
         """Look at the requests that have come, as long as there is room for their answers."""
+        self.active_s = self._loop.time()
         before = self.connection.held_bytes
         if self._is_blocked:
             self.connection.keep(data)
@@ -148,14 +148,14 @@ class Channel(asyncio.Protocol):
             try:
                 self._take_all(data)
             except ProtocolError as error:
-                self._hub.count_violation(self, error)
+                self.hub.count_violation(self, error)
                 self._tell_port(data)
                 self.close()
-        self._hub.note_held(self, self.connection.held_bytes - before)
+        self.hub.note_held(self, self.connection.held_bytes - before)
 
     def _tell_port(self, data: bytes) -> None:
         """Browsers and gRPC clients that have come to the wrong port learn which one it is."""
-        words = answer_to_http(data, self._hub.port_words)
+        words = answer_to_http(data, self.hub.port_words)
         if words is not None and self._transport is not None:
             self._transport.write(words)
 
@@ -164,7 +164,7 @@ class Channel(asyncio.Protocol):
         with contextlib.closing(self.connection.receive(data)) as events:
             for event in events:
                 if isinstance(event, Command):
-                    self._hub.take(Request(self, event, self.connection.size_bytes))
+                    self.hub.take(Request(self, event, self.connection.size_bytes))
                 else:
                     self._answered(event)
                 if not self.room.is_free:
@@ -184,7 +184,7 @@ class Channel(asyncio.Protocol):
         """There is room again; what has come meanwhile goes first."""
         self._is_blocked = False
         if self._transport is not None:
-            self._read(b"")
+            self.data_received(b"")
             self._pause_or_resume_reading()
 
     @property
@@ -225,32 +225,26 @@ class Channel(asyncio.Protocol):
 
     def finished(self, request: Request, answer: Response) -> None:
         """A request has its answer; for `Request` only."""
-        self._hub.finished(request)
+        self.hub.finished(request)
         if request.command.is_oneway or self._transport is None:
             return
         try:
             reply = request.command.reply(
                 code=answer.code, ext=answer.ext, body=answer.body, remark=answer.remark
             )
-            self._write(answer_frame(reply, answer.chunks))
+            self.write(answer_frame(reply, answer.chunks))
         except ProtocolError:
             # An answer of ours that the protocol cannot carry: the peer is told so instead.
             log.exception("an answer to code %d could not be sent", request.command.code)
             failed = answer_of(OutcomeUnknown("the answer is larger than a frame may be"))
             again = request.command.reply(code=failed.code, remark=failed.remark)
-            self._write((again.encode(),))
-
-    def finished_with(self, request: Request, frame: bytes) -> None:
-        """The same with an answer that is encoded already."""
-        self._hub.finished(request)
-        if not request.command.is_oneway:
-            self._write((frame,))
+            self.write((again.encode(),))
 
     def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> bool:
         """Send a request that wants no answer; False: the peer does not read, nothing was sent."""
         if not self._may_push(code):
             return False
-        self._write((self.connection.notify(code, ext, body),))
+        self.write((self.connection.notify(code, ext, body),))
         return True
 
     def _may_push(self, code: int) -> bool:
@@ -277,7 +271,7 @@ class Channel(asyncio.Protocol):
             raise LimitExceeded(f"client {self.address} does not read what it is sent")
         future: asyncio.Future[Command] = self._loop.create_future()
         deadline_s = self._loop.time() + timeout_s
-        self._write((self.connection.call(future, code, ext, body, deadline_s=deadline_s),))
+        self.write((self.connection.call(future, code, ext, body, deadline_s=deadline_s),))
         return future
 
     def _answered(self, answered: Answered[asyncio.Future[Command]]) -> None:
@@ -290,7 +284,8 @@ class Channel(asyncio.Protocol):
         for future in self.connection.expire(now_s):
             future.cancel()
 
-    def _write(self, chunks: Sequence[bytes | memoryview]) -> None:
+    def write(self, chunks: Sequence[bytes | memoryview]) -> None:
+        """Send these bytes with what else is ready in this turn; dropped if the peer has gone."""
         if self._transport is None:
             return
         if not self._unsent:
@@ -299,7 +294,7 @@ class Channel(asyncio.Protocol):
         if not self.room.write(sum(map(len, chunks))):
             log.warning(
                 "%s: closed %s: it has left %d bytes of answers unread",
-                *(self._hub.name, self.address, self.room.size_bytes),
+                *(self.hub.name, self.address, self.room.size_bytes),
             )
             self._unsent.clear()
             self.abort()
@@ -333,7 +328,7 @@ class Channel(asyncio.Protocol):
         Raises:
             LimitExceeded: too many wait already, and this client has its share.
         """
-        return self._hub.waiting.take(self.peer, self, give_up)
+        return self.hub.waiting.take(self.peer, self, give_up)
 
     def close_soon(self) -> None:
         """Close it at once; any thread may call."""
