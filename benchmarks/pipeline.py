@@ -37,7 +37,7 @@ import pyarrow as pa
 from dueline.client import Outgoing, Producer, Reader
 from dueline.clock import system_time_ms
 from dueline.flight import FlightClient, protocol
-from dueline.flight.control import ControlClient, Report, Reported
+from dueline.flight.operators import OperatorClient, Report, Reported
 from dueline.store.schema import SCHEDULE_SCHEMA
 
 BODY = os.urandom(100).hex()
@@ -113,8 +113,8 @@ class Server:
             time.sleep(0.01)
         raise SystemExit(self.output.read_text())
 
-    def client(self) -> ControlClient:
-        return ControlClient(self.address)
+    def client(self) -> OperatorClient:
+        return OperatorClient(self.address)
 
     def report(self) -> Reported:
         with self.client() as client:
@@ -370,7 +370,7 @@ def _batch_reader(name_server: str, address: str, topic: str, number: str, count
     offsets = dict.fromkeys(queues, 0)
     found, first_ms = 0, 0
     wait_received(name_server, topic, 1)
-    with ControlClient(address) as client:
+    with OperatorClient(address) as client:
         first_ms = system_time_ms()
         while found < count:
             for queue in queues:

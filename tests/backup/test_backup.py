@@ -44,7 +44,7 @@ from dueline.errors import (
     StoreLocked,
     Unavailable,
 )
-from dueline.flight.control import ControlClient
+from dueline.flight.operators import OperatorClient
 from dueline.server.process import BrokerProcess
 
 LATER = "4000000000000"
@@ -58,8 +58,8 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[ControlClient]:
-    with ControlClient(broker.address) as client:
+def client(broker: BrokerProcess) -> Iterator[OperatorClient]:
+    with OperatorClient(broker.address) as client:
         yield client
 
 
@@ -76,7 +76,7 @@ def fill(broker: BrokerProcess, count: int, name: str = "m", size: int = 3_000) 
             assert answers == [None, None]
 
 
-def take(client: ControlClient, dest: Path, *, keep: int = 0) -> Result:
+def take(client: OperatorClient, dest: Path, *, keep: int = 0) -> Result:
     vault = Vault(dest)
     try:
         source = BrokerSource(client)
@@ -101,7 +101,7 @@ def take_stopped(data: Path, dest: Path, now_ms: int = 1) -> Result:
 
 
 def test_a_running_brokers_backup_is_sound_and_holds_everything(
-    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+    client: OperatorClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     fill(broker, 20)
 
@@ -123,7 +123,7 @@ def test_a_running_brokers_backup_is_sound_and_holds_everything(
 
 
 def test_sealed_files_are_copied_once(
-    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+    client: OperatorClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     dest = tmp_path / "dest"
     fill(broker, 600)
@@ -142,7 +142,7 @@ def test_sealed_files_are_copied_once(
 
 
 def test_a_compacted_segment_is_copied_again(
-    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+    client: OperatorClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     dest = tmp_path / "dest"
     fill(broker, 600)
@@ -161,7 +161,7 @@ def test_a_compacted_segment_is_copied_again(
 
 
 def test_nothing_of_a_cut_is_deleted_while_it_is_copied(
-    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+    client: OperatorClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     fill(broker, 600)
     source = BrokerSource(client)
@@ -180,7 +180,7 @@ def test_nothing_of_a_cut_is_deleted_while_it_is_copied(
     assert (result.audit.exit_code, result.audit.counts["pending"]) == (0, 600)
 
 
-def test_one_backup_at_a_time(client: ControlClient) -> None:
+def test_one_backup_at_a_time(client: OperatorClient) -> None:
     source = BrokerSource(client)
 
     with pytest.raises(Unavailable, match="one"):
@@ -190,7 +190,7 @@ def test_one_backup_at_a_time(client: ControlClient) -> None:
     BrokerSource(client).close()
 
 
-def test_a_backup_that_is_over_cannot_be_read(client: ControlClient) -> None:
+def test_a_backup_that_is_over_cannot_be_read(client: OperatorClient) -> None:
     source = BrokerSource(client)
     source.close()
 
@@ -199,7 +199,7 @@ def test_a_backup_that_is_over_cannot_be_read(client: ControlClient) -> None:
 
 
 def test_an_interrupted_backup_never_looks_complete_and_is_continued(
-    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+    client: OperatorClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     dest = tmp_path / "dest"
     fill(broker, 600)
@@ -231,7 +231,7 @@ def test_an_interrupted_backup_never_looks_complete_and_is_continued(
 
 
 def test_only_so_many_generations_are_kept(
-    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+    client: OperatorClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     dest = tmp_path / "dest"
     for number in range(4):
@@ -450,7 +450,7 @@ def test_a_disk_that_fills_up_under_way_is_said_and_nothing_looks_complete(
 
 
 def test_a_hold_that_nobody_renews_runs_out(
-    client: ControlClient, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+    client: OperatorClient, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(broker, 600)
     monkeypatch.setattr("dueline.broker.backups.LEASE_S", 0.0)
@@ -475,7 +475,7 @@ def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_never_held_anything_has_a_backup(
-    client: ControlClient, tmp_path: Path
+    client: OperatorClient, tmp_path: Path
 ) -> None:
     result = take(client, tmp_path / "dest")
 
@@ -485,7 +485,7 @@ def test_a_broker_that_never_held_anything_has_a_backup(
 
 
 def test_what_waits_at_the_gate_is_in_the_backup(
-    client: ControlClient, broker: BrokerProcess, tmp_path: Path
+    client: OperatorClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     soon = broker.clock.now_ms() + 50_000
     send(broker, outgoing("soon", TIMER_DELIVER_MS=str(soon)))

@@ -33,7 +33,7 @@ from tests.remoting.raw import Raw
 
 from dueline.client import Reader
 from dueline.clock import system_time_ms
-from dueline.flight.control import ControlClient, Found, LookUp
+from dueline.flight.operators import Found, LookUp, OperatorClient
 from dueline.flight.protocol import Answers, Cancel
 
 IS_SOAK = os.environ.get("DUELINE_SOAK") == "1"
@@ -144,7 +144,7 @@ def cancel(address: str, history: History, stopping: threading.Event) -> None:
             history.cancelling |= set(names)
         if not names:
             continue
-        with ControlClient(address) as client:
+        with OperatorClient(address) as client:
             answers = client.call(Cancel(keys=tuple(f"id-{name}" for name in names)), Answers)
         with history.lock:
             for name, answer in zip(names, answers.answers, strict=True):
@@ -217,7 +217,7 @@ def check_restored(folder: Path, known: History, whole: History) -> None:
     process = Process(folder)
     try:
         with (
-            ControlClient(process.address) as client,
+            OperatorClient(process.address) as client,
             Reader(f"127.0.0.1:{process.names}", TOPIC) as reader,
         ):
             near = {
@@ -250,7 +250,7 @@ def check_seen(seen: list[tuple[str, int]], known: History, whole: History) -> N
     assert early == []
 
 
-def check_far(client: ControlClient, near: dict[str, int], known: History, whole: History) -> None:
+def check_far(client: OperatorClient, near: dict[str, int], known: History, whole: History) -> None:
     """What is due much later is pending, or was cancelled."""
     far = sorted(known.due_ms.keys() - near.keys())
     assert far

@@ -17,7 +17,7 @@ import pytest
 from tests.serve.reading import Arrival, arrivals
 
 from dueline.client import Outgoing, Producer
-from dueline.flight.control import ControlClient, Report, Reported
+from dueline.flight.operators import OperatorClient, Report, Reported
 
 READY_S_MAX = 180.0
 """Spark starts in 6 s on an idle machine, and takes a minute on one that others use too."""
@@ -97,8 +97,8 @@ class Served:
 
         return wait_until(found, "accepting")
 
-    def client(self) -> ControlClient:
-        return ControlClient(self.address)
+    def client(self) -> OperatorClient:
+        return OperatorClient(self.address)
 
     def producer(self) -> Producer:
         """Sends each message once: a copy would be received twice."""

@@ -20,7 +20,7 @@ from tests.serve.conftest import (
 )
 
 from dueline.errors import BrokerError
-from dueline.flight.control import Found, LookUp
+from dueline.flight.operators import Found, LookUp
 from dueline.store.schema import SCHEDULE_SCHEMA
 
 pytestmark = pytest.mark.slow

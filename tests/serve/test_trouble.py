@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.serve.conftest import READY_S_MAX, outgoing, send, served, wait_until
 
-from dueline.flight.control import Reported
+from dueline.flight.operators import Reported
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 

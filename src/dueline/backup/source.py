@@ -11,12 +11,12 @@ from dueline import __version__
 from dueline.audit.audit import find_store
 from dueline.backup.manifest import Entry, Manifest
 from dueline.errors import RemoteProtocolError, StoreLocked, Unavailable
-from dueline.flight.control import (
+from dueline.flight.operators import (
     BackupBegun,
     BackupEnded,
     BeginBackup,
-    ControlClient,
     EndBackup,
+    OperatorClient,
 )
 from dueline.flight.protocol import ReadBackup, Ticket
 from dueline.store.cut import LEFT_OUT, file_facts, pieces_of
@@ -47,7 +47,7 @@ class Source(Protocol):
 class BrokerSource:
     """A running broker, over its Flight port: the same on its machine and on another."""
 
-    def __init__(self, client: ControlClient) -> None:
+    def __init__(self, client: OperatorClient) -> None:
         self._client = client
         begun = client.ask(BeginBackup(), BackupBegun)
         self._hold = begun.hold

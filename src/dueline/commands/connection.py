@@ -19,7 +19,7 @@ from dueline.errors import InvalidRequest, Unavailable
 from dueline.settings import parse_address
 
 if TYPE_CHECKING:
-    from dueline.flight.control import ControlClient
+    from dueline.flight.operators import OperatorClient
 
 __all__ = ["add_broker_argument", "add_name_server_argument", "connect", "name_server"]
 
@@ -45,15 +45,17 @@ def add_name_server_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def connect(args: argparse.Namespace) -> ControlClient:
+def connect(args: argparse.Namespace) -> OperatorClient:
     """A Flight client of the broker that the arguments name; nothing is sent yet."""
-    from dueline.flight.control import ControlClient  # loads Arrow, which `send` need not wait for
+    from dueline.flight.operators import (
+        OperatorClient,  # loads Arrow, which `send` need not wait for
+    )
 
     address = args.broker or os.environ.get(_BROKER)
     if address is None:
         address = _callable(_settings().listen.flight)
     parse_address(address)
-    return ControlClient(address)
+    return OperatorClient(address)
 
 
 def name_server(args: argparse.Namespace) -> str:

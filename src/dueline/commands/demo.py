@@ -30,7 +30,7 @@ from dueline.commands.tail import arrivals
 from dueline.commands.terminal import say
 from dueline.commands.times import show_clock
 from dueline.errors import InvalidRequest, Unavailable
-from dueline.flight.control import ControlClient, Report, Reported
+from dueline.flight.operators import OperatorClient, Report, Reported
 from dueline.times import parse_duration_ms, show_span
 
 __all__ = ["configure", "run"]
@@ -119,7 +119,7 @@ async def _show(
 ) -> tuple[dict[str, int], list[Arrival]]:
     """When each message was due, by its id, and what came."""
     async with AsyncProducer(addresses.name_server, group=TOPIC) as producer:
-        with ControlClient(addresses.flight) as client:
+        with OperatorClient(addresses.flight) as client:
             await _wait_until_ready(client, producer, addresses.name_server, patience_s)
         async with AsyncReader(addresses.name_server, TOPIC) as reader:
             due_ms = await _send(producer, plan)
@@ -167,7 +167,7 @@ def _addresses_of(process: subprocess.Popen[str], folder: Path) -> Addresses:
 
 
 async def _wait_until_ready(
-    client: ControlClient, producer: AsyncProducer, name_server: str, seconds_max: float
+    client: OperatorClient, producer: AsyncProducer, name_server: str, seconds_max: float
 ) -> None:
     """Until a first message has come through: Spark's first batch takes longer than all later ones.
 

@@ -13,11 +13,11 @@ from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
 from dueline.errors import InvalidRequest
-from dueline.flight.control import (
-    ControlClient,
+from dueline.flight.operators import (
     CountPending,
     Found,
     LookUp,
+    OperatorClient,
     PendingCounts,
 )
 from dueline.times import local, show_distance, show_time
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         return _show_counts(client, args)
 
 
-def _show_found(client: ControlClient, args: argparse.Namespace) -> int:
+def _show_found(client: OperatorClient, args: argparse.Namespace) -> int:
     found = client.ask(LookUp(key=args.key), Found).messages
     if args.topic is not None:
         found = tuple(message for message in found if message.topic == args.topic)
@@ -101,7 +101,7 @@ def _show_found(client: ControlClient, args: argparse.Namespace) -> int:
     return 0 if found else 1
 
 
-def _show_counts(client: ControlClient, args: argparse.Namespace) -> int:
+def _show_counts(client: OperatorClient, args: argparse.Namespace) -> int:
     step = args.by or "minute"
     counts = _ask(client, step, args.topic)
     if args.by is None and not args.json and len(counts.buckets) > _MINUTES_MAX:
@@ -122,7 +122,7 @@ def _show_counts(client: ControlClient, args: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(client: ControlClient, step: str, topic: str | None) -> PendingCounts:
+def _ask(client: OperatorClient, step: str, topic: str | None) -> PendingCounts:
     bucket_ms = _BUCKETS_MS[step]
     if step != "minute" and _is_odd_zone():
         bucket_ms = _QUARTER_MS

@@ -8,7 +8,7 @@ from dueline.clock import STANDSTILL_MS
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
 from dueline.commands.terminal import say, to_json
-from dueline.flight.control import DriverReport, LatenessReport, Report, Reported
+from dueline.flight.operators import DriverReport, LatenessReport, Report, Reported
 from dueline.times import show_distance, show_span, show_time
 
 __all__ = ["configure", "run"]

@@ -34,7 +34,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dueline.config import SPARK_CONF_VARIABLE
 from dueline.errors import BrokerError, InvalidRequest
-from dueline.flight.control import Complain, Complained, ControlClient
+from dueline.flight.operators import Complain, Complained, OperatorClient
 from dueline.spark import transform as transforms
 from dueline.spark.archiving import Archiving
 from dueline.spark.failure import one_line
@@ -139,7 +139,7 @@ def run(session: SparkSession, options: DeliveryOptions, stop: threading.Event) 
 def complain(brokers: str, reason: str) -> None:
     """Tell the brokers, whose `stats` is where people look; one that is away needs no telling."""
     for address in brokers.split(","):
-        with contextlib.suppress(BrokerError), ControlClient(address.strip()) as client:
+        with contextlib.suppress(BrokerError), OperatorClient(address.strip()) as client:
             client.ask(Complain(error=reason), Complained)
 
 

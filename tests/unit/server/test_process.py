@@ -22,7 +22,7 @@ from tests.unit.server.local import (
 
 from dueline.clock import Clock
 from dueline.errors import StoreFailed, Unavailable
-from dueline.flight.control import ControlClient
+from dueline.flight.operators import OperatorClient
 from dueline.server.process import BrokerProcess
 from dueline.store import Files, StoreOptions
 from dueline.store.files import File
@@ -137,7 +137,7 @@ def test_an_address_for_all_is_called_by_loopback(tmp_path: Path) -> None:
     with running(small_config(tmp_path, **{"listen.flight": "0.0.0.0:0"})) as broker:
         assert broker.address == f"0.0.0.0:{broker.service.port}"
         assert broker.local_address == f"127.0.0.1:{broker.service.port}"
-        with ControlClient(broker.local_address) as client:
+        with OperatorClient(broker.local_address) as client:
             assert client.describe().shard == "dueline"
 
 

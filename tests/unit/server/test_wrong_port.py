@@ -11,7 +11,7 @@ from tests.unit.server.local import running, small_config
 import grpc
 from dueline.client import Producer
 from dueline.errors import BrokerError, RemoteProtocolError
-from dueline.flight.control import ControlClient, Report, Reported
+from dueline.flight.operators import OperatorClient, Report, Reported
 from dueline.server.wrong_port import answer_to_frame, answer_to_http
 
 
@@ -83,7 +83,7 @@ def test_a_4x_client_that_nobody_understands_has_a_guess(ports: Ports) -> None:
 
 def test_a_command_at_the_port_of_5x_clients_is_told_so(ports: Ports) -> None:
     with (
-        ControlClient(f"127.0.0.1:{ports.grpc}") as client,
+        OperatorClient(f"127.0.0.1:{ports.grpc}") as client,
         pytest.raises(RemoteProtocolError, match=r"expected its Flight port \(listen\.flight"),
     ):
         client.ask(Report(), Reported)

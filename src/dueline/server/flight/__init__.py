@@ -6,7 +6,7 @@
     answering         errors, sizes                     waiting    calls that wait for something
 
 The rules are in `dueline.broker`, the wire is described in `docs/protocol/flight.md` and
-`docs/protocol/control.md`.
+`docs/protocol/operators.md`.
 """
 
 from dueline.server.flight.door import FlightDoor

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dueline import __version__
 from dueline.broker.backups import Backups
-from dueline.flight import control, protocol
+from dueline.flight import operators, protocol
 from dueline.server.flight.answering import Handler, handler
 
 __all__ = ["BackupActions", "stream"]
@@ -24,14 +24,14 @@ class BackupActions:
         self._backups = backups
         self._shard = shard
         self.table: Final[dict[str, Handler]] = {
-            "begin_backup": handler(control.BeginBackup, self._begin),
-            "renew_backup": handler(control.RenewBackup, self._renew),
-            "end_backup": handler(control.EndBackup, self._end),
+            "begin_backup": handler(operators.BeginBackup, self._begin),
+            "renew_backup": handler(operators.RenewBackup, self._renew),
+            "end_backup": handler(operators.EndBackup, self._end),
         }
 
-    def _begin(self, request: control.BeginBackup) -> control.BackupBegun:
+    def _begin(self, request: operators.BeginBackup) -> operators.BackupBegun:
         begun = self._backups.begin()
-        return control.BackupBegun(
+        return operators.BackupBegun(
             hold=begun.hold,
             version=__version__,
             shard=self._shard,
@@ -44,11 +44,11 @@ class BackupActions:
             pending=begun.pending,
         )
 
-    def _renew(self, request: control.RenewBackup) -> control.BackupRenewed:
-        return control.BackupRenewed(lease_ms=int(1000 * self._backups.renew(request.hold)))
+    def _renew(self, request: operators.RenewBackup) -> operators.BackupRenewed:
+        return operators.BackupRenewed(lease_ms=int(1000 * self._backups.renew(request.hold)))
 
-    def _end(self, request: control.EndBackup) -> control.BackupEnded:
-        return control.BackupEnded(is_known=self._backups.end(request.hold))
+    def _end(self, request: operators.EndBackup) -> operators.BackupEnded:
+        return operators.BackupEnded(is_known=self._backups.end(request.hold))
 
 
 def stream(
@@ -56,8 +56,8 @@ def stream(
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The list of a backup's files, or the bytes of some of them."""
     if wanted.files is None:
-        return control.BACKUP_FILES_SCHEMA, _list(backups, wanted.hold)
-    return control.BACKUP_PIECES_SCHEMA, _pieces(backups, wanted.hold, wanted.files)
+        return operators.BACKUP_FILES_SCHEMA, _list(backups, wanted.hold)
+    return operators.BACKUP_PIECES_SCHEMA, _pieces(backups, wanted.hold, wanted.files)
 
 
 def _list(backups: Backups, hold: str) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ def _list(backups: Backups, hold: str) -> Iterator[pa.RecordBatch]:
                 pa.array([one.identity for one in part], pa.string()),
                 pa.array([one.is_sealed for one in part], pa.bool_()),
             ],
-            schema=control.BACKUP_FILES_SCHEMA,
+            schema=operators.BACKUP_FILES_SCHEMA,
         )
 
 
@@ -84,5 +84,5 @@ def _pieces(backups: Backups, hold: str, numbers: Sequence[int]) -> Iterator[pa.
                 pa.array([position], pa.int64()),
                 pa.array([data], pa.binary()),
             ],
-            schema=control.BACKUP_PIECES_SCHEMA,
+            schema=operators.BACKUP_PIECES_SCHEMA,
         )

@@ -14,7 +14,7 @@ from dueline.broker import Broker
 from dueline.broker.backups import Backups
 from dueline.broker.pipeline import Pipeline
 from dueline.errors import NotFound
-from dueline.flight import control, protocol
+from dueline.flight import operators, protocol
 from dueline.server.crowd import Crowd, Guarded
 from dueline.server.flight.answering import Handler, answered, check_size
 from dueline.server.flight.backup_actions import BackupActions
@@ -113,7 +113,7 @@ class FlightDoor(flight.FlightServerBase):  # type: ignore[misc]
     # Flight's calls
 
     def list_actions(self, context: flight.ServerCallContext) -> list[tuple[str, str]]:
-        known = {**protocol.ACTIONS, **control.CONTROL_ACTIONS}
+        known = {**protocol.ACTIONS, **operators.CONTROL_ACTIONS}
         return [
             (name, (known[name][0].__doc__ or "").splitlines()[0]) for name in sorted(self._actions)
         ]

@@ -10,7 +10,7 @@ from dueline import __version__
 from dueline.broker import Broker
 from dueline.broker.delayed import PendingMessage
 from dueline.broker.delayed_states import states_of
-from dueline.flight import control
+from dueline.flight import operators
 from dueline.message import decode_properties
 from dueline.server.flight.answering import Handler, handler
 
@@ -20,23 +20,23 @@ BUCKET_COUNT_MAX: Final = 100_000
 
 
 class OperatorActions:
-    """The requests of `dueline.flight.control`, by their names in `table`."""
+    """The requests of `dueline.flight.operators`, by their names in `table`."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.table: Final[dict[str, Handler]] = {
-            "count_pending": handler(control.CountPending, self._count_pending),
-            "look_up": handler(control.LookUp, self._look_up),
-            "complain": handler(control.Complain, self._complain),
-            "report": handler(control.Report, self._report),
+            "count_pending": handler(operators.CountPending, self._count_pending),
+            "look_up": handler(operators.LookUp, self._look_up),
+            "complain": handler(operators.Complain, self._complain),
+            "report": handler(operators.Report, self._report),
         }
 
     # Delayed messages
 
-    def _count_pending(self, request: control.CountPending) -> control.PendingCounts:
+    def _count_pending(self, request: operators.CountPending) -> operators.PendingCounts:
         summary = self._broker.delayed.pending(bucket_ms=request.bucket_ms, topic=request.topic)
         buckets = sorted(summary.by_bucket_ms.items())
-        return control.PendingCounts(
+        return operators.PendingCounts(
             count=summary.count,
             next_due_ms=summary.next_due_ms,
             topics=summary.by_topic,
@@ -44,20 +44,20 @@ class OperatorActions:
             is_cut=len(buckets) > BUCKET_COUNT_MAX,
         )
 
-    def _look_up(self, request: control.LookUp) -> control.Found:
+    def _look_up(self, request: operators.LookUp) -> operators.Found:
         found = self._broker.delayed.find(request.key)
-        return control.Found(messages=tuple(map(_found, found, states_of(found))))
+        return operators.Found(messages=tuple(map(_found, found, states_of(found))))
 
     # Figures
 
-    def _complain(self, request: control.Complain) -> control.Complained:
+    def _complain(self, request: operators.Complain) -> operators.Complained:
         self._broker.pipeline.status.failed(request.error)
-        return control.Complained()
+        return operators.Complained()
 
-    def _report(self, request: control.Report) -> control.Reported:
+    def _report(self, request: operators.Report) -> operators.Reported:
         figures = self._broker.meter.figures()
         lateness = figures.lateness
-        return control.Reported(
+        return operators.Reported(
             version=__version__,
             shard=self._broker.options.broker_name,
             pid=os.getpid(),
@@ -79,23 +79,23 @@ class OperatorActions:
             waiting_readers=figures.waiting_reader_count,
             commit_log_bytes=figures.commit_log.size_bytes,
             delay_log_bytes=figures.delay_log.size_bytes,
-            lateness=control.LatenessReport(
+            lateness=operators.LatenessReport(
                 count=lateness.count,
                 p50_ms=lateness.p50_ms,
                 p99_ms=lateness.p99_ms,
                 max_ms=lateness.max_ms,
                 late_ms_max=figures.late_ms_max,
             ),
-            driver=control.DriverReport(**asdict(self._broker.pipeline.status.report())),
+            driver=operators.DriverReport(**asdict(self._broker.pipeline.status.report())),
             overdue=figures.overdue.count,
             oldest_overdue=_overdue(figures.overdue.oldest),
         )
 
 
-def _overdue(message: PendingMessage | None) -> control.OverdueMessage | None:
+def _overdue(message: PendingMessage | None) -> operators.OverdueMessage | None:
     if message is None:
         return None
-    return control.OverdueMessage(
+    return operators.OverdueMessage(
         topic=message.topic,
         queue_id=message.queue_id,
         unique_id=message.unique_id,
@@ -104,8 +104,8 @@ def _overdue(message: PendingMessage | None) -> control.OverdueMessage | None:
     )
 
 
-def _found(message: PendingMessage, state: str) -> control.FoundMessage:
-    return control.FoundMessage(
+def _found(message: PendingMessage, state: str) -> operators.FoundMessage:
+    return operators.FoundMessage(
         topic=message.topic,
         queue_id=message.queue_id,
         unique_id=message.unique_id,

@@ -15,11 +15,11 @@ from tests.unit.server.local import (
 
 from dueline.errors import InvalidRequest, RemoteProtocolError, Unavailable
 from dueline.flight import FlightClient, protocol
-from dueline.flight.control import (
-    ControlClient,
+from dueline.flight.operators import (
     CountPending,
     Found,
     LookUp,
+    OperatorClient,
     PendingCounts,
     Report,
     Reported,
@@ -34,8 +34,8 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def client(broker: BrokerProcess) -> Iterator[ControlClient]:
-    with ControlClient(broker.address) as client:
+def client(broker: BrokerProcess) -> Iterator[OperatorClient]:
+    with OperatorClient(broker.address) as client:
         yield client
 
 
@@ -43,7 +43,7 @@ def client(broker: BrokerProcess) -> Iterator[ControlClient]:
 
 
 def test_what_waits_is_counted_by_due_time_and_topic(
-    broker: BrokerProcess, client: ControlClient
+    broker: BrokerProcess, client: OperatorClient
 ) -> None:
     for delay_ms, topic in ((3_600_000, "a"), (3_600_000, "b"), (7_200_000, "b")):
         send(broker, outgoing("x", topic=topic, TIMER_DELAY_MS=str(delay_ms)))
@@ -58,7 +58,7 @@ def test_what_waits_is_counted_by_due_time_and_topic(
 
 
 def test_a_message_is_found_in_each_of_its_states(
-    broker: BrokerProcess, client: ControlClient
+    broker: BrokerProcess, client: OperatorClient
 ) -> None:
     def states() -> dict[str, str]:
         found = {
@@ -81,7 +81,7 @@ def test_a_message_is_found_in_each_of_its_states(
 
 
 def test_a_message_at_the_gate_can_still_be_cancelled(
-    broker: BrokerProcess, client: ControlClient
+    broker: BrokerProcess, client: OperatorClient
 ) -> None:
     send(broker, outgoing("a", KEYS="a", TIMER_DELAY_MS="30000"))
     carry(broker.store)
@@ -95,7 +95,7 @@ def test_a_message_at_the_gate_can_still_be_cancelled(
 # --- figures --------------------------------------------------------------------------------------
 
 
-def test_the_report_tells_what_happened(broker: BrokerProcess, client: ControlClient) -> None:
+def test_the_report_tells_what_happened(broker: BrokerProcess, client: OperatorClient) -> None:
     send(broker, outgoing("a"), outgoing("b", TIMER_DELAY_MS="20"), outgoing("c", DELAY="x"))
     send(broker, outgoing("d", TIMER_DELAY_MS="3600000", KEYS="d"))
     carry(broker.store)
@@ -114,7 +114,7 @@ def test_the_report_tells_what_happened(broker: BrokerProcess, client: ControlCl
     assert report.folder == str(broker.store.path)
 
 
-def test_a_pipeline_that_asks_is_noticed(broker: BrokerProcess, client: ControlClient) -> None:
+def test_a_pipeline_that_asks_is_noticed(broker: BrokerProcess, client: OperatorClient) -> None:
     request = protocol.NextWindow(ahead_ms=0, lead_ms=0, row_count_max=1, wait_ms=0)
     client.call(request, protocol.WindowEnd)
 
@@ -131,7 +131,7 @@ def test_a_pipeline_that_asks_is_noticed(broker: BrokerProcess, client: ControlC
     ],
 )
 def test_mistakes_are_told(
-    client: ControlClient, request_: CountPending, answer: type, text: str
+    client: OperatorClient, request_: CountPending, answer: type, text: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=text):
         client.ask(request_, answer)
@@ -139,7 +139,7 @@ def test_mistakes_are_told(
 
 def test_no_broker_is_told_as_such() -> None:
     with (
-        ControlClient("127.0.0.1:1") as client,
+        OperatorClient("127.0.0.1:1") as client,
         pytest.raises(Unavailable, match="is it running"),
     ):
         client.ask(Report(), Reported)
@@ -153,7 +153,7 @@ def test_actions_are_listed_with_what_they_are_for(broker: BrokerProcess) -> Non
     assert all(listed.values())
 
 
-def test_an_unknown_field_is_refused_by_name(client: ControlClient) -> None:
+def test_an_unknown_field_is_refused_by_name(client: OperatorClient) -> None:
     with pytest.raises(RemoteProtocolError, match="unknown field `extra`"):
         LookUp.from_json({"key": "k", "extra": 1})
     with FlightClient(client.address) as plain:

@@ -1,7 +1,7 @@
 """Requests and answers of the commands: look up, count, report, back up.
 
 They are actions of the same Flight port as `dueline.flight.protocol`'s, in the same JSON; see
-`docs/protocol/control.md`. Messages are sent and read with a RocketMQ client or with Spark.
+`docs/protocol/operators.md`. Messages are sent and read with a RocketMQ client or with Spark.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = [
     "CONTROL_ACTIONS",
     "Complain",
     "Complained",
-    "ControlClient",
     "CountPending",
     "DriverReport",
     "Found",
     "FoundMessage",
     "LatenessReport",
     "LookUp",
+    "OperatorClient",
     "OverdueMessage",
     "PendingCounts",
     "Report",
@@ -247,7 +247,7 @@ CONTROL_ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
 _NAMES: Final = {request: name for name, (request, _) in CONTROL_ACTIONS.items()}
 
 
-class ControlClient(FlightClient):
+class OperatorClient(FlightClient):
     """A connection that knows the commands' requests too; `call` is for the protocol's."""
 
     def ask(self, request: Value, answer: type[_Answer]) -> _Answer:
