@@ -29,14 +29,14 @@ from typing import Final
 
 from dueline.admission import is_closed
 from dueline.broker.filters import EVERYTHING, Filter
-from dueline.broker.group_configs import GroupConfig, GroupTable
+from dueline.broker.group_configs import GroupConfig, GroupTable, check_may_consume
 from dueline.broker.inflight.dead_letters import DeadLetters
 from dueline.broker.inflight.holding import Held, Holding, Outcomes, Taken
 from dueline.broker.inflight.inflight import InFlight
 from dueline.broker.names import retry_topic
 from dueline.broker.reading import Reading
 from dueline.broker.retries import RetryOptions
-from dueline.broker.topics import Permission, TopicConfig, Topics
+from dueline.broker.topics import TopicConfig, Topics, check_readable
 from dueline.broker.watches import Watch
 from dueline.broker.writing import Put
 from dueline.errors import BrokerError, InvalidRequest
@@ -115,7 +115,7 @@ class Receiving:
         """
         config = self._topics.find(request.topic)
         group = self._groups.find(request.group)
-        _check_open(config, group)
+        _check_open(request, config, group)
         return Receive(
             request,
             self._holding(request, self._retries.attempt_max(group)),
@@ -318,30 +318,18 @@ class Receive:
         self._watches.clear()
 
 
-def _check_open(config: TopicConfig, group: GroupConfig) -> None:
-    topic = config.topic_name
-    if not config.perm & Permission.READ or is_closed(topic):
+def _check_open(request: ReceiveRequest, config: TopicConfig, group: GroupConfig) -> None:
+    if is_closed(config.topic_name):
         raise InvalidRequest(
-            f"topic {topic}: expected one that may be read, found one that may not",
+            f"topic {config.topic_name}: expected one of clients, found the broker's own",
             what="permission",
         )
-    if not group.consume_enable:
-        raise InvalidRequest(
-            f"consumer group {group.group_name}: expected one that may consume, found one that "
-            "may not",
-            what="permission",
-        )
+    check_readable(config, request.queue_id)
+    check_may_consume(group)
 
 
 def _queue_ids(request: ReceiveRequest, config: TopicConfig) -> Sequence[int]:
-    if request.queue_id is None:
-        return range(config.read_queue_nums)
-    if not 0 <= request.queue_id < config.read_queue_nums:
-        raise InvalidRequest(
-            f"topic {request.topic}: expected queue 0 to {config.read_queue_nums - 1}, "
-            f"found {request.queue_id}"
-        )
-    return (request.queue_id,)
+    return range(config.read_queue_nums) if request.queue_id is None else (request.queue_id,)
 
 
 def _check_invisible(invisible_ms: int, invisible_ms_min: int) -> None:

@@ -23,7 +23,7 @@ from dueline.server.grpc.routes import Routes, topic_of
 from dueline.server.grpc.stubs import message_class
 from dueline.server.receiving import looked, received
 
-__all__ = ["Receiving"]
+__all__ = ["GrpcReceiving"]
 
 _Received: Final = message_class("ReceiveMessageResponse")
 _Ack: Final = message_class("AckMessageResponse")
@@ -33,7 +33,7 @@ _Forwarded: Final = message_class("ForwardMessageToDeadLetterQueueResponse")
 log = logging.getLogger(__name__)
 
 
-class Receiving:
+class GrpcReceiving:
     """The methods of consumers."""
 
     def __init__(self, parts: Parts, routes: Routes) -> None:

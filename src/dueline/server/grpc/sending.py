@@ -22,7 +22,7 @@ from dueline.server.grpc.routes import accepted_types, topic_of
 from dueline.server.grpc.schema import ENUMS
 from dueline.server.grpc.stubs import message_class
 
-__all__ = ["Sending"]
+__all__ = ["GrpcSending"]
 
 
 _SendResponse: Final = message_class("SendMessageResponse")
@@ -30,7 +30,7 @@ _Entry: Final = message_class("SendResultEntry")
 _RecallResponse: Final = message_class("RecallMessageResponse")
 
 
-class Sending:
+class GrpcSending:
     """The methods of producers, but for transactions."""
 
     def __init__(self, parts: Parts) -> None:

@@ -19,10 +19,10 @@ from dueline.errors import BrokerError, LimitExceeded
 from dueline.server.grpc.codes import Code, Refused, status
 from dueline.server.grpc.offsets import GrpcOffsets
 from dueline.server.grpc.parts import Parts
-from dueline.server.grpc.receiving import Receiving
+from dueline.server.grpc.receiving import GrpcReceiving
 from dueline.server.grpc.routes import Routes
 from dueline.server.grpc.schema import METHODS, SERVICE
-from dueline.server.grpc.sending import Sending
+from dueline.server.grpc.sending import GrpcSending
 from dueline.server.grpc.stubs import message_class
 from dueline.server.grpc.telemetry import Telemetry
 from dueline.server.grpc.transactions import GrpcTransactions
@@ -42,8 +42,8 @@ class MessagingService:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         routes = Routes(parts)
-        sending = Sending(parts)
-        receiving = Receiving(parts, routes)
+        sending = GrpcSending(parts)
+        receiving = GrpcReceiving(parts, routes)
         offsets = GrpcOffsets(parts, routes)
         telemetry = Telemetry(parts)
         transactions = GrpcTransactions(parts)
