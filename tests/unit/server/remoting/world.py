@@ -111,7 +111,7 @@ class Client:
         self._world.settle()
         data = bytes(self.transport.written)
         self.transport.written.clear()
-        answers = []
+        answers: list[Command] = []
         for command in map(Command.decode, self._decoder.feed(data)):
             (answers if command.is_response else self.told).append(command)
         return answers
