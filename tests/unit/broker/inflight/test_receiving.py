@@ -55,11 +55,14 @@ def test_closed_group_and_closed_topics_are_refused(house: House) -> None:
     closed = replace(house.broker.group_table.find("closed"), consume_enable=False)
     house.broker.group_table.put(closed)
     house.broker.topics.ensure("write-only", queue_count=1, perm=2)
+    drained = house.broker.topics.ensure("drained", queue_count=1)
+    house.broker.topics.put(replace(drained, read_queue_nums=0))
     house.broker.topics.ensure("RMQ_SYS_TRANS_HALF_TOPIC", queue_count=1)
 
     for field, name in (
         ("group", "closed"),
         ("topic", "write-only"),
+        ("topic", "drained"),
         ("topic", "RMQ_SYS_TRANS_HALF_TOPIC"),
     ):
         with pytest.raises(InvalidRequest) as caught:
