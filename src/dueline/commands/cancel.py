@@ -6,7 +6,7 @@ import argparse
 
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
-from dueline.commands.terminal import say
+from dueline.commands.terminal import add_json_argument, say, say_json
 from dueline.flight.protocol import Answers, Cancel
 
 __all__ = ["configure", "run"]
@@ -24,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "keys", nargs="+", metavar="ID_OR_KEY", help="message id or key; a key may name several"
     )
+    add_json_argument(parser)
     add_broker_argument(parser)
     show_examples(
         parser, "dueline cancel order-17\ndueline cancel 7F0000015C9387E71CDBE1455A6D0001"
@@ -35,7 +36,10 @@ def run(args: argparse.Namespace) -> int:
     with connect(args) as client:
         found = client.call(Cancel(keys=tuple(args.keys)), Answers)
     for key, answer, count in zip(args.keys, found.answers, found.counts, strict=True):
-        say(f"{key}: {_meaning(answer, count)}")
+        if args.json:
+            say_json({"key": key, "answer": answer, "count": count})
+        else:
+            say(f"{key}: {_meaning(answer, count)}")
     return 0 if set(found.answers) == {"cancelled"} else 1
 
 

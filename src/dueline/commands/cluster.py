@@ -10,12 +10,18 @@ import os
 import sys
 
 from dueline.commands.examples import show_examples
+from dueline.commands.terminal import say_json
 
 __all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="before the role: first a JSON object with the process and its command",
+    )
     parser.add_argument("role", choices=("master", "worker"), help="what to start")
     parser.add_argument(
         "arguments",
@@ -38,5 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from dueline.spark.standalone import process_of  # some hundred milliseconds
 
     command, environment = process_of(args.role, args.arguments, os.environ)
+    if args.json:
+        say_json({"pid": os.getpid(), "role": args.role, "command": command})
     sys.stdout.flush()
     os.execve(command[0], command, environment)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import add_settings_arguments, load_settings
+from dueline.commands.terminal import say_json
 from dueline.errors import InvalidRequest
 from dueline.server.driver import check_driver, driver_arguments, driver_environment
 from dueline.settings import parse_address
@@ -25,6 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="Flight addresses of the brokers, one for each shard",
     )
     add_settings_arguments(parser, ("--master", "--transform", "--checkpoint", "--ahead"))
+    parser.add_argument(
+        "--json", action="store_true", help="first a JSON object with the process and its brokers"
+    )
     show_examples(
         parser,
         """
@@ -47,6 +51,9 @@ def run(args: argparse.Namespace) -> int:
     check_driver(settings)
     sys.path.insert(0, str(Path.cwd()))  # where people keep their transform; `python -m` does so
     os.environ.update(driver_environment(settings, os.environ))
+
+    if args.json:
+        say_json({"pid": os.getpid(), "brokers": brokers, "master": settings.master})
 
     from dueline.spark import delivery  # Spark is loaded only by those who run it
 

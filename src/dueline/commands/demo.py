@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +27,7 @@ from dueline.client import AsyncProducer, AsyncReader, Outgoing
 from dueline.commands.arrival import Arrival
 from dueline.commands.examples import show_examples
 from dueline.commands.tail import arrivals
-from dueline.commands.terminal import say
+from dueline.commands.terminal import say, say_json
 from dueline.commands.times import show_clock
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.flight.operators import OperatorClient, Report, Reported
@@ -96,6 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the delays (default: 1)")
     parser.add_argument("--quiet", action="store_true", help="print the summary only")
+    parser.add_argument("--json", action="store_true", help="the summary for programs")
     show_examples(parser, "dueline demo\ndueline demo --count 2000 --quiet")
 
 
@@ -106,12 +107,14 @@ def run(args: argparse.Namespace) -> int:
     delay_ms_max = parse_duration_ms(args.within)
     if not DELAY_MS_MIN <= delay_ms_max <= DELAY_MS_MAX:
         raise InvalidRequest(f"within: expected 1s to 60s, found {args.within}")
-    say("starting a broker in a temporary folder; Spark takes some seconds ...")
     plan = Plan(count=args.count, delay_ms_max=delay_ms_max, seed=args.seed)
     patience_s = parse_duration_ms(args.patience) / 1000
-    with _broker() as addresses:
-        due_ms, arrived = asyncio.run(_show(addresses, plan, patience_s, is_quiet=args.quiet))
-    return _summarise(due_ms, arrived)
+    # A program reads the summary alone; a person may watch beside it.
+    with redirect_stdout(sys.stderr) if args.json else nullcontext():
+        say("starting a broker in a temporary folder; Spark takes some seconds ...")
+        with _broker() as addresses:
+            due_ms, arrived = asyncio.run(_show(addresses, plan, patience_s, is_quiet=args.quiet))
+    return _summarise(due_ms, arrived, as_json=args.json)
 
 
 async def _show(
@@ -219,16 +222,23 @@ async def _watch(
     return arrived
 
 
-def _summarise(due_ms: dict[str, int], arrived: list[Arrival]) -> int:
+def _summarise(due_ms: dict[str, int], arrived: list[Arrival], *, as_json: bool = False) -> int:
     """Print how it went, by what the producer was promised; returns the exit code."""
     ids = [each.message.id for each in arrived]
     late_ms = sorted(each.came_ms - due_ms[each.message.id] for each in arrived)
     early_count = sum(late < 0 for late in late_ms)
     lost_count = len(due_ms.keys() - set(ids))
     repeated_count = len(ids) - len(set(ids))
-    say("", f"{len(arrived)} messages arrived")
+    wrong = {"early": early_count, "lost": lost_count, "twice": repeated_count}
+    late = {}
     if late_ms:
-        middle, most = late_ms[len(late_ms) // 2], late_ms[len(late_ms) * 99 // 100]
-        say(f"late: p50 {middle} ms, p99 {most} ms, max {late_ms[-1]} ms")
-    say(f"early: {early_count}, lost: {lost_count}, twice: {repeated_count}")
+        most_ms = late_ms[len(late_ms) * 99 // 100]
+        late = {"p50": late_ms[len(late_ms) // 2], "p99": most_ms, "max": late_ms[-1]}
+    if as_json:
+        say_json({"arrived": len(arrived), "late_ms": late, **wrong})
+    else:
+        say("", f"{len(arrived)} messages arrived")
+        if late:
+            say(f"late: {', '.join(f'{name} {ms} ms' for name, ms in late.items())}")
+        say(", ".join(f"{name}: {count}" for name, count in wrong.items()))
     return 1 if early_count or lost_count or repeated_count else 0

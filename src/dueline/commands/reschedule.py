@@ -7,7 +7,7 @@ import argparse
 from dueline.commands.cancel import MEANINGS
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
-from dueline.commands.terminal import say
+from dueline.commands.terminal import add_json_argument, say, say_json
 from dueline.commands.times import add_due_arguments, future_ms
 from dueline.flight.protocol import Answers, Move, Reschedule
 from dueline.times import parse_duration_ms, show_time
@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "keys", nargs="+", metavar="ID_OR_KEY", help="message id or key; a key may name several"
     )
     add_due_arguments(parser, is_required=True)
+    add_json_argument(parser)
     add_broker_argument(parser)
     show_examples(
         parser,
@@ -42,6 +43,9 @@ def run(args: argparse.Namespace) -> int:
         moves = tuple(Move(key=key, due_ms=due_ms) for key in args.keys)
         found = client.call(Reschedule(moves=moves), Answers)
     for key, answer, count in zip(args.keys, found.answers, found.counts, strict=True):
+        if args.json:
+            say_json({"key": key, "answer": answer, "count": count, "due_ms": due_ms})
+            continue
         several = f"{count} messages are " if count > 1 else ""
         is_moved = answer == "rescheduled"
         say(f"{key}: {f'{several}now due {show_time(due_ms)}' if is_moved else MEANINGS[answer]}")

@@ -12,7 +12,7 @@ from dueline.client import Outgoing, Producer, Sent
 from dueline.clock import Clock
 from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
-from dueline.commands.terminal import drop_output, say
+from dueline.commands.terminal import add_json_argument, drop_output, say, to_json
 from dueline.commands.times import add_due_arguments, due_properties
 from dueline.errors import BrokerError, InvalidRequest, OutcomeUnknown, Unavailable
 from dueline.times import show_span, show_time
@@ -43,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="send it N times; {n} in BODY and keys is its number",
     )
+    add_json_argument(parser)
     add_name_server_argument(parser)
     show_examples(
         parser,
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidRequest(f"count: expected 1 or more, found {args.count}")
     body = sys.stdin.read() if args.body == "-" else args.body
     messages = list(_messages(args, body))
-    tally = _Tally(len(messages))
+    tally = _Tally(len(messages), as_json=args.json)
     try:
         with Producer(name_server(args), group=_GROUP) as producer:
             if args.level is not None:
@@ -102,8 +103,9 @@ def _check_level(producer: Producer, topic: str, level: int) -> None:
 class _Tally:
     """The outcomes of the messages, counted as the answers come."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, as_json: bool) -> None:
         self._count = count
+        self._as_json = as_json
         self.accepted_count = 0
         self._refused: dict[str, tuple[int, int]] = {}
         self._unanswered: dict[int, BrokerError] = {}
@@ -120,7 +122,12 @@ class _Tally:
             self._refused[result.message] = (first, count + 1)
 
     def show_ids(self, results: Sequence[Sent | BrokerError], start: int) -> None:
-        """Print the first few; the reader (`| head`) may have seen enough."""
+        """Print the first few, to programs all; the reader (`| head`) may have seen enough."""
+        if self._as_json:
+            for number, result in enumerate(results, start + 1):
+                (line,) = to_json(_plain(number, result))
+                self._say(line)
+            return
         now_ms = Clock().now_ms()
         for result in results[: max(_SHOWN_MAX - start, 0)]:
             if isinstance(result, Sent):
@@ -142,7 +149,7 @@ class _Tally:
         if is_interrupted:
             more = "; others that were under way may be there too" if self._is_open else ""
             say(f"interrupted: {total}{more}", file=sys.stderr)
-        elif self._count > _SHOWN_MAX:
+        elif self._count > _SHOWN_MAX and not self._as_json:
             self._say(total)
             if not self._has_output:
                 say(total, file=sys.stderr)
@@ -189,6 +196,19 @@ def _messages(args: argparse.Namespace, body: str) -> Iterator[Outgoing]:
 
 def _numbered(text: str, number: int, is_numbered: bool) -> str:
     return text.replace("{n}", str(number)) if is_numbered else text
+
+
+def _plain(number: int, result: Sent | BrokerError) -> dict[str, object]:
+    if isinstance(result, BrokerError):
+        return {"number": number, "error": result.message}
+    return {
+        "number": number,
+        "id": result.id,
+        "topic": result.topic,
+        "queue_id": result.queue_id,
+        "is_delayed": result.handle is not None,
+        "due_ms": result.due_ms,
+    }
 
 
 def _due(sent: Sent, now_ms: int) -> str:

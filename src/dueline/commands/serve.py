@@ -17,7 +17,7 @@ from dueline import __version__
 from dueline.clock import Clock
 from dueline.commands.examples import show_examples
 from dueline.commands.settings import FLAGS, add_settings_arguments, load_settings
-from dueline.commands.terminal import plain, say, show_status
+from dueline.commands.terminal import add_json_argument, plain, say, show_status, to_json
 from dueline.commands.times import show_clock
 from dueline.config import Config, Loaded, settings
 from dueline.errors import Unavailable
@@ -50,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tethered", action="store_true", help="stop when standard input is closed"
     )
+    add_json_argument(parser)
     show_examples(
         parser,
         """
@@ -80,7 +81,9 @@ def run(args: argparse.Namespace) -> int:
     log.info("dueline %s starts as process %d", __version__, os.getpid())
     for line in _changed_settings(loaded):
         log.info("setting %s", line)
-    code = serve(config, Terminal(config), tether=sys.stdin if args.tethered else None)
+    code = serve(
+        config, Terminal(config, as_json=args.json), tether=sys.stdin if args.tethered else None
+    )
     log.info("stopped, exit code %d", code)
     return code
 
@@ -132,9 +135,10 @@ class Terminal:
     Where the output is not a terminal, there are only lines, and figures now and then.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, as_json: bool = False) -> None:
         self._config = config
-        self._is_terminal = sys.stdout.isatty()
+        self._as_json = as_json
+        self._is_terminal = sys.stdout.isatty() and not as_json
         self._lock = threading.Lock()
         self._clock = Clock()
         self._spark_started_s = monotonic()
@@ -167,6 +171,17 @@ class Terminal:
             self._line(f"RocketMQ 5.x clients on {host}:{broker.grpc.port}")
         if not self._config.delivery.enabled:
             self._line("no pipeline here: `dueline deliver` has to run elsewhere")
+        self._tell_ports(broker)
+
+    def _tell_ports(self, broker: BrokerProcess) -> None:
+        """For programs, which start brokers on free ports too."""
+        if not self._as_json:
+            return
+        ports = broker.remoting_options
+        listeners = {"name_server": ports.name_server, "remoting": ports.broker}
+        addresses = {name: each and f"{each.host}:{each.port}" for name, each in listeners.items()}
+        found = {"flight": broker.address, **addresses, "grpc_port": broker.grpc.port}
+        self._object("listening", **found)
 
     def driver(self, report: PipelineReport) -> None:
         if report.status == "starting":
@@ -191,7 +206,10 @@ class Terminal:
         )
         if told != self._told:
             self._told = told
-            self._line(text)
+            if self._as_json:
+                self._object("figures", **_plain(figures, driver))
+            else:
+                self._line(text)
 
     def failed(self, error: BaseException) -> None:
         self._line(f"the broker cannot go on: {error}")
@@ -203,12 +221,33 @@ class Terminal:
         if self._is_terminal:
             self._say(show_status, "")
         log.info("%s", plain(text))
-        self._say(say, f"{show_clock(self._clock.now_ms())}  {text}")
+        if self._as_json:
+            self._object("line", text=text)
+        else:
+            self._say(say, f"{show_clock(self._clock.now_ms())}  {text}")
+
+    def _object(self, event: str, **fields: object) -> None:
+        found = {"time_ms": self._clock.now_ms(), "event": event, **fields}
+        self._say(say, *to_json(found))
 
     def _say(self, show: Callable[[str], None], text: str) -> None:
         """Nobody may be listening any more (`dueline serve | head`): that is no reason to stop."""
         with self._lock, contextlib.suppress(OSError):
             show(text)
+
+
+def _plain(figures: Figures, driver: PipelineReport) -> dict[str, object]:
+    return {
+        "pending": figures.pending_count,
+        "at_gate": figures.at_gate_count,
+        "overdue": figures.overdue.count,
+        "next_due_ms": figures.next_due_ms,
+        "sent": figures.sent_count,
+        "delivered": figures.delivered_count,
+        "dropped": figures.dropped_count,
+        "pipeline": driver.status,
+        "error": driver.error,
+    }
 
 
 def _next(figures: Figures, due_ms: int) -> str:

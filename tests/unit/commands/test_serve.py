@@ -6,7 +6,7 @@ import pytest
 from tests.unit.commands.conftest import Run
 from tests.unit.server.local import running, small_config
 
-from dueline.broker.figures import Figures
+from dueline.broker.figures import Figures, LogRange
 from dueline.broker.lateness import LatenessFigures
 from dueline.broker.pipeline import PipelineReport
 from dueline.commands.serve import Terminal, _changed_settings
@@ -15,6 +15,7 @@ from dueline.store.pending import Overdue
 
 NOTHING = LatenessFigures(count=0, p50_ms=None, p99_ms=None, max_ms=None)
 NOTHING_OVERDUE = Overdue(count=0, oldest=None)
+NO_LOG = LogRange(start=0, end=0)
 READY = PipelineReport(status="ready", pid=7, start_count=1)
 
 
@@ -28,7 +29,10 @@ def figures(lateness: LatenessFigures = NOTHING, **changes: int) -> Figures:
         ),
         0,
     )
-    given = {"next_due_ms": None, "lateness": lateness, "overdue": NOTHING_OVERDUE}
+    given = {
+        **{"next_due_ms": None, "lateness": lateness, "overdue": NOTHING_OVERDUE},
+        **{"commit_log": NO_LOG, "delay_log": NO_LOG},
+    }
     return Figures(**{**given, **counts, **changes})  # type: ignore[arg-type]
 
 
