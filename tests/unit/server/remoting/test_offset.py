@@ -66,6 +66,7 @@ def test_a_group_that_has_not_read_starts_at_the_beginning_if_it_may(
     query = RequestCode.QUERY_CONSUMER_OFFSET
 
     assert number(client, query, **GROUP) == 0
+    assert number(client, query, **GROUP, setZeroIfNotFound=True) == 0
     assert client.ask(query, {**GROUP, "setZeroIfNotFound": False}).code == NOT_FOUND
     monkeypatch.setattr(progress, "YOUNG_COUNT_MAX", 2)
     assert client.ask(query, GROUP).code == NOT_FOUND
