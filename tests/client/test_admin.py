@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from tests.remoting.serving import RunningBroker
 from tests.unit.server.local import wait_until
 
 from dueline import cli
-from dueline.client import Consumer, Producer, Received
+from dueline.broker import BrokerOptions
+from dueline.broker.retries import RetryOptions
+from dueline.client import Consumer, Producer, Received, SimpleConsumer, Taken
 
 WAIT_S = 30
 
@@ -65,3 +68,29 @@ def test_a_dead_letter_is_resent_to_its_group_as_what_it_was(
     assert (message.topic, message.body, message.id) == ("orders", b"17", sent.id)
     assert (came.qsize(), other.qsize()) == (0, 0)
     assert len(group["clients"]) == 1
+
+
+def test_a_dead_letter_is_sent_to_its_topic_anew_for_consumers_that_read_no_retries(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = BrokerOptions(retries=RetryOptions(attempt_count_max=1))
+    with RunningBroker(tmp_path, rules=rules) as broker:
+        operator = Operator(broker, capsys)
+        with Producer(broker.name_server) as producer:
+            sent = producer.send("orders", b"17", keys="order-17", properties={"colour": "red"})
+        with SimpleConsumer(broker.name_server, "orders", "billing") as consumer:
+
+            def take() -> list[Taken]:
+                return consumer.receive(timeout_s=1)
+
+            (taken,) = wait_until(take, "the message")
+            consumer.release(taken)
+            assert take() == []  # who asks for it next finds out that it was tried often enough
+            assert operator.dead_letter()["id"] == sent.id
+            operator("dead-letters", "billing", "--resend-all", "--to-topic")
+            (again,) = wait_until(take, "the message again")
+            consumer.ack(again)
+
+    assert (again.message.topic, again.message.body) == ("orders", b"17")
+    assert (again.message.keys, again.message.attempt) == (("order-17",), 0)
+    assert again.message.properties["colour"] == "red"

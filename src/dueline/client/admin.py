@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from dueline.admission import DEAD_PREFIX
+from dueline.admission import DEAD_PREFIX, RESERVED_PROPERTIES
 from dueline.client.cluster import DEFAULT_TOPIC, Cluster, TopicQueue, error_of
 from dueline.client.connection import AsyncConnection
 from dueline.client.pulling import QueuePuller
-from dueline.client.values import Received
+from dueline.client.values import Outgoing, Received
 from dueline.errors import NotFound
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.admin_bodies import (
@@ -110,6 +110,21 @@ class DeadLetter:
     def origin(self) -> str:
         """The topic that it was sent to."""
         return self.message.properties.get("DLQ_ORIGIN_TOPIC", self.message.topic)
+
+    def as_new(self) -> Outgoing:
+        """The same message as its sender would send it again: to its topic, for every group."""
+        message = self.message
+        return Outgoing(
+            topic=self.origin,
+            body=message.body,
+            tag=message.tag,
+            keys=message.keys,
+            properties={
+                name: value
+                for name, value in message.properties.items()
+                if name not in RESERVED_PROPERTIES
+            },
+        )
 
 
 class AsyncAdmin:

@@ -56,7 +56,7 @@ def test_dead_letters_wait_for_their_group_again(
     ran = run("dead-letters", "billing", *words)
 
     assert ran.code == code
-    assert ran.out.startswith(f"{count} message")
+    assert ran.out.startswith(f"sent again to billing: {count} message")
     assert ("nobody: unknown" in ran.err) == (code == 1)
     assert failed.store.pending_by_topic() == {"%RETRY%billing": count}
 
@@ -70,3 +70,14 @@ def test_a_group_without_dead_letters_and_none_at_all(broker: BrokerProcess, run
     assert unknown.code == 2
     assert "consumer group biling: expected one that exists, found none" in unknown.err
     assert run("dead-letters", "billing", "--limit", "0").code == 2
+
+
+def test_dead_letters_go_to_their_topic_as_new_messages(failed: BrokerProcess, run: Run) -> None:
+    ran = run("dead-letters", "billing", "--resend", "k1", "--to-topic")
+
+    assert (ran.code, ran.out) == (0, "sent again to topics: 1 message\n")
+    (found,) = (json.loads(line) for line in run("messages", "orders", "--json").lines)
+    assert (found["body"], found["keys"]) == ("body 1", ["k1"])
+    assert "DLQ_ORIGIN_TOPIC" not in found["properties"]
+    assert failed.store.pending_count() == 0
+    assert "--to-topic: expected --resend" in run("dead-letters", "billing", "--to-topic").err
