@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dueline.clock import Clock
-from dueline.commands.check import Meter, print_audit
+from dueline.commands.check import print_audit
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
+from dueline.commands.meter import Meter
 from dueline.commands.terminal import say, to_json
 from dueline.errors import InvalidRequest
 from dueline.times import show_time

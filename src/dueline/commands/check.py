@@ -14,16 +14,16 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from dueline.commands.examples import show_examples
-from dueline.commands.terminal import clear_status, say, show_status, to_json
+from dueline.commands.meter import Meter
+from dueline.commands.terminal import say, to_json
 from dueline.errors import Unavailable
 from dueline.times import show_time
 
 if TYPE_CHECKING:
     from dueline.audit import Audit, Finding
 
-__all__ = ["Meter", "configure", "print_audit", "run"]
+__all__ = ["configure", "print_audit", "run"]
 
-_TICK_S: Final = 0.2
 _LABELS: Final = {"note": "note", "repair": "repaired by opening", "loss": "LOST OR WRONG"}
 _VERDICTS: Final = {
     "sound": "sound",
@@ -70,30 +70,6 @@ def run(args: argparse.Namespace) -> int:
     text = f"{found.path}: {found.verdict}, checked in {monotonic() - started:.1f} s"
     say(text, file=sys.stderr)
     return found.exit_code
-
-
-class Meter:
-    """A line on a terminal that says how far it is."""
-
-    def __init__(self, *, is_shown: bool) -> None:
-        self._is_shown = is_shown
-        self._next = 0.0
-        self._is_open = False
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now = monotonic()
-        if not self._is_shown or now < self._next:
-            return
-        self._next = now + _TICK_S
-        share = f", {100 * done // total} %" if total else ""
-        line = f"{what}: {done / (1 << 30):.1f} of {total / (1 << 30):.1f} GiB{share}"
-        show_status(line, sys.stderr)
-        self._is_open = True
-
-    def clear(self) -> None:
-        if self._is_open:
-            clear_status(sys.stderr)
-            self._is_open = False
 
 
 def print_audit(found: Audit) -> None:

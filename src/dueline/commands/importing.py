@@ -11,13 +11,13 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from dueline.clock import Clock
 from dueline.commands.examples import show_examples
+from dueline.commands.meter import Meter
 from dueline.commands.settings import add_settings_arguments, load_settings
-from dueline.commands.terminal import clear_status, say, show_status, to_json
+from dueline.commands.terminal import say, to_json
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.schedule import DEFAULT_LEVELS, DelayLevels
 from dueline.times import show_time
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
-_TICK_S: Final = 0.5
 _TOPICS_SHOWN: Final = 20
 # Why a message stayed behind, and whether consumers might miss it.
 REASONS: Final[dict[str, tuple[str, bool]]] = {
@@ -106,11 +105,13 @@ def run(args: argparse.Namespace) -> int:
         assume_pending=args.assume_pending,
         dry_run=args.dry_run,
     )
-    meter = _Meter(is_shown=sys.stderr.isatty())
+    meter = Meter(is_shown=sys.stderr.isatty())
     try:
         with Source(args.source.absolute(), commit_log=args.commitlog) as source:
-            moved = take_over(source, _destination(config), options, progress=meter)
-            meter.end()
+            try:
+                moved = take_over(source, _destination(config), options, progress=meter)
+            finally:
+                meter.clear()
             summary = _summary(moved, source=source, config=config, options=options)
     except OSError as error:
         raise Unavailable(f"{error.filename or args.source}: {error.strerror}") from error
@@ -134,28 +135,6 @@ def _destination(config: Config) -> Destination:
         host = primary_address(config.listen.advertised or host)
         options = replace(options, host=host, port=port)
     return Destination(folder=config.folder, store=options, clock=Clock(), files=Files())
-
-
-class _Meter:
-    """Shows how far it is: a line on a terminal, nothing elsewhere."""
-
-    def __init__(self, *, is_shown: bool) -> None:
-        self._is_shown = is_shown
-        self._shown_s = 0.0
-        self._is_open = False
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now = monotonic()
-        if not self._is_shown or now - self._shown_s < _TICK_S:
-            return
-        self._shown_s, self._is_open = now, True
-        percent = 100 * done / max(total, 1)
-        text = f"{what}: {done / 1e9:.2f} of at most {total / 1e9:.2f} GB ({percent:.0f} %)"
-        show_status(text, sys.stderr)
-
-    def end(self) -> None:
-        if self._is_open:
-            clear_status(sys.stderr)
 
 
 def _summary(moved: Moved, *, source: Any, config: Config, options: Any) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dueline.commands.check import Meter, print_audit
+from dueline.commands.check import print_audit
 from dueline.commands.examples import show_examples
+from dueline.commands.meter import Meter
 from dueline.commands.terminal import say, to_json
 from dueline.times import show_time
 
