@@ -52,8 +52,13 @@ def test_a_reply_reaches_the_one_that_waits(world: RemotingWorld) -> None:
 
 def test_a_reply_to_nobody_is_refused(world: RemotingWorld) -> None:
     client = world.client()
-    assert reply(client, "asker").code == 1
-
+    unknown = reply(client, "asker")
     asker = producer(world)
+    asker.transport.abort()
+    closing = reply(client, "asker")
     asker.leave()
-    assert reply(client, "asker").code == 1
+    gone = reply(client, "asker")
+
+    for answer in (unknown, closing, gone):
+        assert answer.code == 1
+        assert "expected a client 'asker' that is connected" in (answer.remark or "")
