@@ -34,6 +34,7 @@ def consumer(group: str) -> Any:
     command = make("TelemetryCommand")
     command.settings.client_type = PUSH_CONSUMER
     command.settings.subscription.group.name = group
+    command.settings.backoff_policy.customized_backoff.next.add(seconds=99)
     return command
 
 
