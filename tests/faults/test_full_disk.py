@@ -63,10 +63,12 @@ class Round:
     def restart(self) -> None:
         """Killed, or stopped in order; then a group's offset is kept, also without free space."""
         is_killed = self.choose.random() < 0.5
-        offset = str(self.choose.randrange(1_000))
+        offset = ""
         if is_killed:
             self.broker.process.kill()
         else:
+            end = int(self.ask(RequestCode.GET_MAX_OFFSET).ext["offset"])
+            offset = str(self.choose.randrange(end + 1))
             self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=offset)
             assert self.broker.stop(signal.SIGTERM) == 0, self.broker.output[-2000:]
         self.broker.end()
