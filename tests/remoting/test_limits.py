@@ -255,7 +255,13 @@ def test_waiting_pops_are_shared_out_with_the_pulls(tmp_path: Path) -> None:
         }
         modest.send_message("empty")
         assert modest.call(RequestCode.POP_MESSAGE, pop).code == 0
-        waiting = [greedy.send(RequestCode.POP_MESSAGE, pop) for _ in range(3)]
+        waiting: list[int] = []
+        while len(waiting) < 3:  # one after the other: they look in threads before they wait
+            waiting.append(greedy.send(RequestCode.POP_MESSAGE, pop))
+            wait_until(
+                lambda: broker.broker.meter.figures().waiting_reader_count == len(waiting),
+                what="a pop that waits",
+            )
         assert greedy.call(RequestCode.POP_MESSAGE, pop).code == 2
 
         ext = modest.pull_ext("orders", 1, suspend_ms=30_000)
