@@ -15,17 +15,20 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start hundreds of processes: none of them should have to compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test check unit soak fuzz coverage format bench bench-pipeline bench-remoting bench-queues bench-grpc bench-restart bench-hostile bench-client bench-tasks docs demo serve clean-venv
+.PHONY: help setup test check warm unit soak fuzz coverage format bench bench-pending bench-pipeline bench-remoting bench-queues bench-grpc bench-restart bench-hostile bench-client bench-tasks bench-peers docs demo serve clean-venv
 
 help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with the pinned versions (the other targets do it by themselves)
 
-test: check ## all checks and all tests: the command to run before a commit
+test: $(READY) ## all checks and all tests: the command to run before a commit
+	@$(MAKE) --no-print-directory -j2 check warm
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --durations=20 $(ARGS)
 
 check: $(READY) ## format, lint, types, layering
@@ -33,6 +36,9 @@ check: $(READY) ## format, lint, types, layering
 	@echo "ruff check" && $(BIN)/ruff check --quiet .
 	@echo "mypy --strict" && $(BIN)/mypy src tests $(wildcard benchmarks)
 	@echo "lint-imports" && $(BIN)/lint-imports --no-logo
+
+warm: $(READY) # what every server that tests start would make for itself
+	@$(BIN)/python -m tests.warming
 
 unit: $(READY) ## the fast tests: no processes, no Spark
 	@$(BIN)/python -m pytest -m "not slow and not spark and not soak" $(ARGS)
@@ -57,6 +63,9 @@ format: $(READY) ## format the code and repair what ruff can repair
 bench: $(READY) ## measure the store
 	@$(BIN)/python -m benchmarks.store $(ARGS)
 
+bench-pending: $(READY) ## measure what operators do with ten million pending
+	@$(BIN)/python -m benchmarks.pending $(ARGS)
+
 bench-pipeline: $(READY) ## measure the way through Spark
 	@$(BIN)/python -m benchmarks.pipeline $(ARGS)
 
@@ -72,7 +81,7 @@ bench-restart: $(READY) ## measure how late a restart makes messages
 bench-grpc: $(READY) ## measure RocketMQ's 5.x protocol
 	@$(BIN)/python -m benchmarks.grpc $(ARGS)
 
-bench-hostile: $(READY) ## measure honest clients beside hostile ones
+bench-hostile: $(READY) ## measure honest clients beside hostile ones (ARGS=--floods: beside floods)
 	@$(BIN)/python -m benchmarks.hostile $(ARGS)
 
 bench-client: $(READY) ## measure the import of the Python client
@@ -80,6 +89,10 @@ bench-client: $(READY) ## measure the import of the Python client
 
 bench-tasks: $(READY) ## run Celery and dramatiq, and kill their workers
 	@$(BIN)/python -m benchmarks.tasks $(ARGS)
+
+bench-peers: $(READY) ## measure beside Redis, beanstalkd and RocketMQ, where they are installed
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group peers
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
 
 docs: $(READY) ## build the documents as a site, in build/site
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs

@@ -44,7 +44,7 @@ BODY = os.urandom(100).hex()
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PORTS = (
     *("--flight", "127.0.0.1:0", "--name-server", "127.0.0.1:0"),
-    *("--remoting", "127.0.0.1:0", "--grpc", "off"),
+    *("--remoting", "127.0.0.1:0", "--grpc", "off", "--http", "off"),
 )
 
 
@@ -113,6 +113,10 @@ class Server:
             time.sleep(0.01)
         raise SystemExit(self.output.read_text())
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def client(self) -> OperatorClient:
         return OperatorClient(self.address)
 
@@ -125,14 +129,14 @@ class Server:
             time.sleep(0.1)
 
     def processes(self) -> dict[int, str]:
-        """Every process of the server, with its kind."""
+        """Every process of the server, with its kind; the broker's spare counts as broker."""
         parents: dict[int, int] = {}
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
                 with contextlib.suppress(OSError, IndexError, ValueError):
                     stat = (folder / "stat").read_text().rsplit(")", 1)[1].split()
                     parents[int(folder.name)] = int(stat[1])
-        found = {self._process.pid: "broker"}
+        found = {self._process.pid: "parent"}
         grown = True
         while grown:
             grown = False
@@ -177,6 +181,8 @@ def _kind(pid: int) -> str:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     if b"java" in command.split(b"\0", 1)[0]:
         return "driver (JVM)"
+    if b"broker_child" in command:
+        return "broker"
     return "driver (Python)" if b"spark.delivery" in command else "workers"
 
 
@@ -185,7 +191,7 @@ def _serving(folder: Path, wanted: list[str]) -> Iterator[Server]:
     server = Server(folder)
     try:
         with Producer(server.name_server) as producer:
-            send(producer, "start", [100])
+            send(producer, "start", [1_000])
         accepted = time.perf_counter() - server.started_s
         wait_received(server.name_server, "start", 1)
         delivered = time.perf_counter() - server.started_s

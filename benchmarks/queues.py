@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.children import broker_pid
 from tests.ports import free_ports
 
 from dueline.client.connection import AsyncConnection
@@ -105,7 +106,8 @@ class Run:
                 *("sh", "-c", 'ulimit -n "$0" && exec "$@"', str(self._file_limit)),
                 *(sys.executable, "-m", "dueline", "serve", "--no-spark", "--tethered"),
                 *("--data", str(self._folder), "--remoting", f"127.0.0.1:{self._port}"),
-                *("--name-server", "off", "--grpc", "off", "--flight", "127.0.0.1:0"),
+                *("--name-server", "off", "--grpc", "off", "--http", "off"),
+                *("--flight", "127.0.0.1:0"),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -121,7 +123,7 @@ class Run:
 
     def _look(self) -> Watch:
         assert self._process is not None
-        watch = Watch(self._process.pid)
+        watch = Watch(broker_pid(self._process.pid))
         watch.look()
         return watch
 
@@ -181,7 +183,7 @@ class Run:
     ) -> None:
         """Do something for every queue, with many of them on their way."""
         assert self._process is not None
-        watch = Watch(self._process.pid)
+        watch = Watch(broker_pid(self._process.pid))
         connection = await AsyncConnection.open(f"127.0.0.1:{self._port}", timeout_s=TIMEOUT_S)
         waiting = iter(self._queues)
         began = time.monotonic()

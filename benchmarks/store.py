@@ -172,9 +172,9 @@ def _child(stage: str, folder: str, count_text: str) -> None:
     print(f"{count:>12,} pending   reopen after {label:<10} {opened:8.2f} s   memory {_memory()}")
     assert store.pending_count() == count + (0 if stage == "clean" else 250_000)
     if stage == "clean":
-        seconds = _timed(lambda: store.pending_by_bucket(3_600_000))
+        seconds = _timed(lambda: store.survey().pending_by_bucket(3_600_000))
         print(f"{count:>12,} pending   by hour               {seconds:8.2f} s   memory {_memory()}")
-        seconds = _timed(lambda: store.pending_by_topic())
+        seconds = _timed(lambda: store.survey().pending_by_topic())
         print(f"{count:>12,} pending   by topic              {seconds:8.2f} s")
         for seed in range(25):  # a tail that no checkpoint covers
             store.put_many(_table(10_000, Clock().now_ms(), seed))

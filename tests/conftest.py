@@ -1,7 +1,7 @@
 """What all tests share: how hard the random tests try, and where a test stops being allowed.
 
 `DUELINE_SOAK=1` (`make soak`) runs the tests marked `soak`, tries every case where a test otherwise
-takes a sample, and gives every property test ten times the examples. `DUELINE_EXAMPLES` says how
+takes a sample, and gives every property test many times the examples. `DUELINE_EXAMPLES` says how
 many, with or without it; `--hypothesis-seed` says which. A failing example prints the line that
 repeats it. What a test records as "campaign" is printed at the end: how much it has tried.
 
@@ -19,7 +19,7 @@ import pytest
 
 IS_SOAK = os.environ.get("DUELINE_SOAK") == "1"
 
-EXAMPLES = int(os.environ.get("DUELINE_EXAMPLES", "1000" if IS_SOAK else "100"))
+EXAMPLES = int(os.environ.get("DUELINE_EXAMPLES", "1000" if IS_SOAK else "60"))
 """Of a property test that does not name a number of its own."""
 
 # No deadline per example: the machine may be busy, and a test that fails then says nothing.
@@ -36,10 +36,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("soak" if IS_SOAK else "normal")
 
 
-SHARED_FIXTURES: Final = ("live", "server", "spark")
+SHARED_FIXTURES: Final = ("live", "server", "spark", "served")
 """Each is started once in a test process and takes some ten seconds."""
 
-LONGEST_FIRST: Final = ("faults", "interop", "crash", "serve", "spark", "property")
+LONGEST_FIRST: Final = (
+    *("faults", "interop", "spark", "web", "docs", "tasks", "crash", "serve", "property"),
+    *("packages", "backup", "audit", "access", "contract"),
+)
 
 _HERE: Final = Path(__file__).parent
 
@@ -47,8 +50,9 @@ _HERE: Final = Path(__file__).parent
 def _group(item: pytest.Item) -> str:
     """Tests of one group run in one process, one after the other."""
     names = getattr(item, "fixturenames", ())
+    path = item.path.relative_to(_HERE)
     shared = next((name for name in SHARED_FIXTURES if name in names), None)
-    return shared or item.path.relative_to(_HERE).as_posix()
+    return path.as_posix() if shared is None else f"{path.parts[0]}/{shared}"
 
 
 def _rank(item: pytest.Item) -> int:
@@ -56,6 +60,15 @@ def _rank(item: pytest.Item) -> int:
     return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let `caplog` keep its format: it is added to loggers of PySpark's, which set their own."""
+    plugin = session.config.pluginmanager.get_plugin("logging-plugin")
+    assert plugin is not None
+    for handler in (plugin.caplog_handler, plugin.report_handler):
+        handler.setFormatter = lambda formatter: None
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=_rank)

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "dueline"
 
 FUNCTION_LINES_MAX = 60
+KERNEL_LINES_MAX = 100  # a kernel has no objects: its columns are its arguments, a line each
 MODULE_LINES_MAX = 500
 
 # A ratchet: functions that are longer than one screen, with their length. Entries may shrink and
@@ -29,17 +30,16 @@ LONG_FUNCTIONS: dict[str, int] = {}
 
 # Names that nothing in the package uses, with the reason. Short: what is not needed is deleted.
 KEPT_NAMES = {
-    "broker/inflight/inflight.py: InFlight.held_count": "how tests see what a group holds",
+    "compiled.py: switched_off": "how tests run the interpreted way",
 }
 # What users use: a module for their tests, and the client. And enumerations of what a peer may say,
 # which are made by value.
 USED_ELSEWHERE = re.compile(
-    r"testing\.py: .*|wire/codes\.py: (Language|Serialization)\..*|client/.*: ("
+    r"testing\.py: .*|broker/access/values\.py: ResourceType\..*|"
+    r"wire/codes\.py: (Language|Serialization)\..*|client/.*: ("
     + "|".join(dueline.client.__all__)
     + r")(\.[A-Za-z].*)?"
 )
-
-WITHOUT_TWIN = ROOT / "tests" / "unit" / "without_twin.txt"
 
 Rule = Callable[[ast.Module], Iterator[str]]
 
@@ -64,7 +64,7 @@ def opened_files(tree: ast.Module) -> Iterator[str]:
     }
     methods = {"open", "read_bytes", "read_text", "touch", "write_bytes", "write_text"}
     for call in _calls(tree):
-        name = ast.unparse(call.func)
+        name = _dotted(call.func)
         if name in openers or name.startswith("tempfile."):
             yield f"line {call.lineno}: {name}"
         elif isinstance(call.func, ast.Attribute) and call.func.attr in methods:
@@ -80,8 +80,8 @@ def read_wall_clocks(tree: ast.Module) -> Iterator[str]:
         r"(time\.time|time\.time_ns|(datetime\.)?datetime\.(now|utcnow|today)|(datetime\.)?date\.today)"
     )
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and names.fullmatch(ast.unparse(node)):
-            yield f"line {node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.Attribute) and names.fullmatch(_dotted(node)):
+            yield f"line {node.lineno}: {_dotted(node)}"
         if isinstance(node, ast.ImportFrom) and node.module == "time":
             for alias in node.names:
                 if alias.name in ("time", "time_ns"):
@@ -97,17 +97,18 @@ def sleeps(tree: ast.Module) -> Iterator[str]:
         for node in ast.walk(function)
     }
     for call in _calls(tree):
-        is_sleep = ast.unparse(call.func).split(".")[-1] == "sleep"
+        if _dotted(call.func).split(".")[-1] != "sleep" or id(call) in waiting:
+            continue
         is_mere_yield = [ast.unparse(argument) for argument in call.args] == ["0"]
-        if is_sleep and not is_mere_yield and id(call) not in waiting:
+        if not is_mere_yield:
             yield f"line {call.lineno}: {ast.unparse(call)}"
 
 
 def prints(tree: ast.Module) -> Iterator[str]:
     """Text that goes to a terminal as it is, whoever wrote it."""
     for call in _calls(tree):
-        if ast.unparse(call.func) in ("print", "sys.stdout.write", "sys.stderr.write"):
-            yield f"line {call.lineno}: {ast.unparse(call.func)}"
+        if _dotted(call.func) in ("print", "sys.stdout.write", "sys.stderr.write"):
+            yield f"line {call.lineno}: {_dotted(call.func)}"
 
 
 def function_lengths(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -218,7 +219,7 @@ def test_functions_fit_on_a_screen() -> None:
         f"{path.relative_to(PACKAGE)}:{name}": length
         for path in PACKAGE.rglob("*.py")
         for name, length in function_lengths(_tree(path))
-        if length > FUNCTION_LINES_MAX
+        if length > (KERNEL_LINES_MAX if path.stem.endswith("kernels") else FUNCTION_LINES_MAX)
     }
 
     grown = {name: n for name, n in long.items() if n > LONG_FUNCTIONS.get(name, 0)}
@@ -275,16 +276,14 @@ def test_every_unit_test_module_mirrors_a_source_module() -> None:
 
 
 def test_every_module_with_logic_has_a_twin() -> None:
-    """A test of its own name; or it is on a list that may get shorter, and not longer."""
-    listed = {line for line in WITHOUT_TWIN.read_text().splitlines() if line[:1] not in ("", "#")}
+    """A test of its own name."""
     missing = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
         if has_logic(_tree(path)) and not any(twin.is_file() for twin in _twins(path))
     }
 
-    assert missing - listed == set(), "write a unit test for them"
-    assert listed - missing == set(), "strike them from the list"
+    assert missing == set(), "write a unit test for them"
 
 
 def test_files_name_no_workplace_and_no_package_host() -> None:
@@ -426,6 +425,13 @@ def _name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def _dotted(node: ast.expr) -> str:
+    """A name with its dots, quicker than `ast.unparse`; what is not a name becomes `…`."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return f"{_dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else "…"
+
+
 @cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), filename=str(path))
@@ -433,6 +439,8 @@ def _tree(path: Path) -> ast.Module:
 
 def _twins(path: Path) -> list[Path]:
     """In tests/unit; or, for what needs a port or a session, in the suite of its package."""
+    if path.stem == "__init__":
+        path = path.parent  # a package's twin is beside the folder of its modules' twins
     inside = path.relative_to(PACKAGE)
     name = f"test_{path.stem}.py"
     suite = inside.parent.name or "unit"
@@ -471,11 +479,11 @@ def _project_files() -> list[Path]:
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
 
 
-def test_decisions_are_numbered_one_after_the_other() -> None:
+def test_no_two_decisions_have_one_number() -> None:
     pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
     numbers = [int(page.name[:4]) for page in pages]
-    assert numbers == list(range(1, len(pages) + 1))
+    assert numbers == sorted(set(numbers))
     for number, page in zip(numbers, pages, strict=True):
         assert page.read_text().startswith(f"# {number}. "), page.name
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from tests.children import broker_pid
+
 from benchmarks.hostile.honest import Result
 from dueline.clock import system_time_ms
 
@@ -35,6 +37,7 @@ class Stage:
     peers: list[str]
     seen: Result
     is_alive: bool
+    before_mib: float
     memory_mib: float
     peak_mib: float
     file_count: int
@@ -54,7 +57,7 @@ class Served:
 
     def __init__(self, folder: Path, *words: str) -> None:
         self.output = folder / "output"
-        command = [sys.executable, "-m", "dueline", "serve", "--tethered"]
+        command = [sys.executable, "-m", "dueline", "serve", "--tethered", "--http", "off"]
         for flag in ("--flight", "--name-server", "--remoting", "--grpc"):
             command += [flag, "127.0.0.1:0"]
         with self.output.open("w") as output:
@@ -112,7 +115,7 @@ class Served:
 
     def file_count(self) -> int:
         with contextlib.suppress(OSError):
-            return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+            return len(list(Path(f"/proc/{broker_pid(self.process.pid)}/fd").iterdir()))
         return 0
 
     def cpu_s(self) -> float:
@@ -121,7 +124,7 @@ class Served:
 
     def _proc(self, name: str) -> str:
         with contextlib.suppress(OSError):
-            return Path(f"/proc/{self.process.pid}/{name}").read_text()
+            return Path(f"/proc/{broker_pid(self.process.pid)}/{name}").read_text()
         return ""
 
 
@@ -130,13 +133,14 @@ def campaign(
 ) -> Stage:
     """Run honest clients for a while beside some peers."""
     topic = f"honest-{system_time_ms()}"
-    cpu_s = served.cpu_s()
+    cpu_s, before_mib = served.cpu_s(), served.memory_mib()
     with _watching(served) as watch, _running(served, peers, seconds):
         seen = _honest(served, topic, seconds=seconds, rate=rate, seed=seed)
     return Stage(
         peers=list(peers),
         seen=seen,
         is_alive=served.is_alive,
+        before_mib=before_mib,
         memory_mib=served.memory_mib(),
         peak_mib=watch.peak_mib,
         file_count=watch.file_count,

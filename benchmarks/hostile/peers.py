@@ -14,86 +14,26 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import flight
 
 import grpc
+from benchmarks.hostile.floods import FLOODS
+from benchmarks.hostile.wires import Addresses, Wire, again, send_ext, wire
 from dueline.flight import protocol
-from dueline.message import encode_properties, parse_message_id
+from dueline.message import parse_message_id
 from dueline.server.grpc.schema import METHODS, SERVICE
 from dueline.server.grpc.stubs import message_class
 from dueline.store.schema import SCHEDULE_SCHEMA
-from dueline.wire import Command, FrameDecoder, RequestCode
+from dueline.wire import Command, RequestCode
 
-__all__ = ["PEERS", "Addresses"]
-
-Addresses = dict[str, str]
-
-_ROUNDS_MAX: Final = 10_000
-_ANSWER_S_MAX: Final = 5.0
-
-
-class Wire:
-    """A connection of the 4.x protocol."""
-
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=_ANSWER_S_MAX)
-        self._decoder = FrameDecoder()
-        self._opaque = 0
-
-    def frame(self, code: int, ext: dict[str, str], body: bytes = b"") -> bytes:
-        self._opaque += 1
-        return Command(code=code, opaque=self._opaque, ext=ext, body=body).encode()
-
-    def send(self, code: int, ext: dict[str, str], body: bytes = b"") -> None:
-        self.socket.sendall(self.frame(code, ext, body))
-
-    def call(self, code: int, ext: dict[str, str], body: bytes = b"") -> Command:
-        self.send(code, ext, body)
-        while True:
-            data = self.socket.recv(1 << 20)
-            if not data:
-                raise ConnectionError("closed by the broker")
-            for frame in self._decoder.feed(data):
-                command = Command.decode(frame)
-                if command.is_response and command.opaque == self._opaque:
-                    return command
-
-
-@contextlib.contextmanager
-def wire(address: str) -> Iterator[Wire]:
-    made = Wire(address)
-    try:
-        yield made
-    finally:
-        made.socket.close()
-
-
-def _again(work: Callable[[], None], end_s: float) -> None:
-    """Do it again and again; whatever the broker does to us, we come back."""
-    for _ in range(_ROUNDS_MAX):
-        if time.monotonic() > end_s:
-            return
-        try:
-            work()
-        except (OSError, grpc.RpcError, pa.ArrowException, ValueError):
-            time.sleep(0.05)
-
-
-def _send_ext(topic: str, properties: dict[str, str], *, sys_flag: int = 0) -> dict[str, str]:
-    return {
-        **{"a": "hostile", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": str(sys_flag)},
-        **{"g": "1700000000000", "h": "0", "j": "0"},
-        "i": encode_properties(properties).decode(),
-    }
+__all__ = ["PEERS"]
 
 
 def _pull_ext(topic: str, *, offset: int = 0, suspend_ms: int = 0, **more: str) -> dict[str, str]:
@@ -116,7 +56,7 @@ def heartbeats(addresses: Addresses, end_s: float) -> None:
             for _ in range(20):
                 peer.call(RequestCode.HEART_BEAT, {}, body)
 
-    _again(beat, end_s)
+    again(beat, end_s)
 
 
 def conditions(addresses: Addresses, end_s: float) -> None:
@@ -131,14 +71,14 @@ def conditions(addresses: Addresses, end_s: float) -> None:
                 ext = _pull_ext("hostile-conditions", subscription=condition)
                 peer.call(RequestCode.PULL_MESSAGE, {**ext, "expressionType": "SQL92"})
 
-    _again(pull, end_s)
+    again(pull, end_s)
 
 
 def _fill(addresses: Addresses, topic: str, *, count: int, size_bytes: int) -> None:
     with contextlib.suppress(OSError), wire(addresses["remoting"]) as peer:
         for _ in range(count):
             peer.call(
-                RequestCode.SEND_MESSAGE_V2, _send_ext(topic, {"b": "2"}), os.urandom(size_bytes)
+                RequestCode.SEND_MESSAGE_V2, send_ext(topic, {"b": "2"}), os.urandom(size_bytes)
             )
 
 
@@ -157,7 +97,7 @@ def pipelines(addresses: Addresses, end_s: float) -> None:
             for peer in peers:
                 peer.socket.close()
 
-    _again(pour, end_s)
+    again(pour, end_s)
 
 
 def replies(addresses: Addresses, end_s: float) -> None:
@@ -170,13 +110,13 @@ def replies(addresses: Addresses, end_s: float) -> None:
             deaf.call(
                 RequestCode.HEART_BEAT, {}, json.dumps({**client, "consumerDataSet": []}).encode()
             )
-            ext = _send_ext("hostile-reply", {"REPLY_TO_CLIENT": name})
+            ext = send_ext("hostile-reply", {"REPLY_TO_CLIENT": name})
             for _ in range(200):
                 talker.call(RequestCode.SEND_REPLY_MESSAGE_V2, ext, bytes(1 << 20))
                 if time.monotonic() > end_s:
                     return
 
-    _again(pour, end_s)
+    again(pour, end_s)
 
 
 def tables(addresses: Addresses, end_s: float) -> None:
@@ -195,10 +135,10 @@ def tables(addresses: Addresses, end_s: float) -> None:
                 group = f"{mark}-{number}" + "g" * 150
                 ext = {"consumerGroup": group, "topic": "hostile-bodies", "queueId": "0"}
                 peer.call(RequestCode.UPDATE_CONSUMER_OFFSET, {**ext, "commitOffset": "1"})
-                send = _send_ext("hostile-bodies", {"k": "v"})
+                send = send_ext("hostile-bodies", {"k": "v"})
                 peer.call(RequestCode.SEND_MESSAGE_V2, {**send, "a": group}, b"x")
 
-    _again(grow, end_s)
+    again(grow, end_s)
 
 
 def stagings(addresses: Addresses, end_s: float) -> None:
@@ -217,12 +157,12 @@ def stagings(addresses: Addresses, end_s: float) -> None:
                 if time.monotonic() > end_s:
                     return
 
-    _again(stage, end_s)
+    again(stage, end_s)
 
 
 def transactions(addresses: Addresses, end_s: float) -> None:
     """One half message that is never decided, and many behind it that are."""
-    half = _send_ext("hostile-half", {"TRAN_MSG": "true", "PGROUP": "hostile"}, sys_flag=4)
+    half = send_ext("hostile-half", {"TRAN_MSG": "true", "PGROUP": "hostile"}, sys_flag=4)
 
     def decide() -> None:
         with wire(addresses["remoting"]) as peer:
@@ -241,7 +181,7 @@ def transactions(addresses: Addresses, end_s: float) -> None:
                 }
                 peer.call(RequestCode.END_TRANSACTION, ext)
 
-    _again(decide, end_s)
+    again(decide, end_s)
 
 
 def crowds(addresses: Addresses, end_s: float) -> None:
@@ -356,7 +296,7 @@ PEERS: Final[dict[str, Callable[[Addresses, float], None]]] = {
 
 def main(name: str, addresses: str, seconds: str) -> None:
     os.nice(19)
-    PEERS[name](json.loads(addresses), time.monotonic() + float(seconds))
+    ({**PEERS, **FLOODS})[name](json.loads(addresses), time.monotonic() + float(seconds))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--alone", action="store_true", help="without Apache's brokers")
+    parser.add_argument(
+        "--interpreted", action="store_true", help="also Dueline without compiled functions"
+    )
+    parser.add_argument(
+        "--guarded", action="store_true", help="also Dueline with access control, signed requests"
+    )
     parser.add_argument("--flush", choices=("sync", "async"), help="only this kind (default: both)")
     parser.add_argument("--rows", default="", help="only rows whose name has this in it")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
@@ -61,7 +67,14 @@ def main() -> None:
             )
         )
         print(f"{os.cpu_count()} cores; {_machine(folder)}")
-        brokers = _start(stack, folder, kinds, is_alone=args.alone)
+        brokers = _start(
+            stack,
+            folder,
+            kinds,
+            is_alone=args.alone,
+            has_interpreted=args.interpreted,
+            has_guarded=args.guarded,
+        )
         _warm_up(brokers, args.warm_up)
         measured = _measure(brokers, rows, rounds=args.rounds, seconds=args.seconds)
         print(f"after it: {_machine(folder)}")
@@ -69,12 +82,24 @@ def main() -> None:
             _print_table(kind, [each for each in brokers if each.flush == kind], rows, measured)
 
 
-def _start(
-    stack: ExitStack, folder: Path, kinds: Sequence[str], *, is_alone: bool
+def _start(  # noqa: PLR0913 - each kind of broker has its switch
+    stack: ExitStack,
+    folder: Path,
+    kinds: Sequence[str],
+    *,
+    is_alone: bool,
+    has_interpreted: bool,
+    has_guarded: bool,
 ) -> list[Running]:
     brokers = []
     for kind in kinds:
         brokers.append(start_dueline(stack, folder / f"dueline-{kind}", kind))
+        if has_interpreted:
+            where = folder / f"interpreted-{kind}"
+            brokers.append(start_dueline(stack, where, kind, is_compiled=False))
+        if has_guarded:
+            where = folder / f"guarded-{kind}"
+            brokers.append(start_dueline(stack, where, kind, is_guarded=True))
         for release in () if is_alone else ("apache49", "apache5"):
             try:
                 where = folder / f"{release}-{kind}"
@@ -117,7 +142,7 @@ def _drive(broker: Running, row: Row, seconds: float) -> Figure:
     before_s = broker.cpu_s()
     driven = drive(
         broker.address,
-        frames(row.kind),
+        frames(row.kind, is_signed=broker.is_guarded),
         connections=row.connections,
         in_flight=row.in_flight,
         seconds=seconds,

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.children import broker_pid, children_of
 from tests.interop import toolchain
 from tests.interop.apache import Apache
 from tests.ports import free_ports
 
-from benchmarks.remoting.frames import LEVELS
+from benchmarks.remoting.frames import LEVELS, USER
 
 __all__ = ["Running", "start_apache", "start_dueline"]
 
@@ -54,6 +55,7 @@ class Running:
     flush: str
     address: str
     pids: Sequence[int]
+    is_guarded: bool = False
 
     def suspend(self) -> None:
         for pid in self.pids:
@@ -72,16 +74,26 @@ class Running:
         return total / TICKS_PER_S
 
 
-def start_dueline(stack: ExitStack, folder: Path, flush: str) -> Running:
+def start_dueline(
+    stack: ExitStack,
+    folder: Path,
+    flush: str,
+    *,
+    is_compiled: bool = True,
+    is_guarded: bool = False,
+) -> Running:
     """`dueline serve --no-spark`, which ends when `stack` is closed."""
     (port,) = free_ports(1)
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "dueline", "serve", "--no-spark", "--tethered"),
             *("--data", str(folder), "--remoting", f"127.0.0.1:{port}", "--name-server", "off"),
-            *("--grpc", "off", "--flight", "127.0.0.1:0"),
+            *("--grpc", "off", "--http", "off", "--flight", "127.0.0.1:0"),
             *("--set", f"store.flush={flush}", "--set", f"store.levels={LEVELS}"),
+            *("--set", f"compiled={str(is_compiled).lower()}"),
+            *("--set", f"access.enabled={str(is_guarded).lower()}"),
         ],
+        env={**os.environ, "DUELINE_SUPER_USER": USER.token},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -90,6 +102,8 @@ def start_dueline(stack: ExitStack, folder: Path, flush: str) -> Running:
     def end() -> None:
         assert process.stdin is not None
         process.send_signal(signal.SIGCONT)
+        for pid in children_of(process.pid):
+            os.kill(pid, signal.SIGCONT)
         process.stdin.close()
         process.wait(60)
 
@@ -100,7 +114,15 @@ def start_dueline(stack: ExitStack, folder: Path, flush: str) -> Running:
             break
     else:
         raise RuntimeError(f"dueline serve: expected it to listen on {port}, found that it ended")
-    return Running(name="Dueline", flush=flush, address=f"127.0.0.1:{port}", pids=(process.pid,))
+    pids = (broker_pid(process.pid), process.pid)
+    name = "guarded" if is_guarded else "Dueline" if is_compiled else "interpreted"
+    return Running(
+        name=name,
+        flush=flush,
+        address=f"127.0.0.1:{port}",
+        pids=pids,
+        is_guarded=is_guarded,
+    )
 
 
 def start_apache(stack: ExitStack, release: str, folder: Path, flush: str) -> Running:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
+from dueline.credentials import Credentials
 from dueline.message import encode_properties
 from dueline.wire import Command, RequestCode
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.headers import PullRequest, SendRequest
+from dueline.wire.signature import signed
 
-__all__ = ["LEVELS", "ROWS", "Row", "frames"]
+__all__ = ["LEVELS", "ROWS", "USER", "Row", "frames"]
 
 LEVELS: Final = "1s 5s 1h"
 """Level 3 is far away: what is measured is accepting, and nobody delivers in between."""
@@ -56,11 +58,18 @@ ROWS: Final = (
 )
 
 
+USER: Final = Credentials(name="bench", secret="a secret of bench")
+"""Who sends where access control is on."""
+
+
 @cache
-def frames(kind: str) -> list[bytes]:
+def frames(kind: str, *, is_signed: bool = False) -> list[bytes]:
     """Requests of one kind, all different."""
     make = {"send": _send, "delayed": _delayed, "batch": _batch, "pull": _pull}[kind]
-    return [make(number) for number in range(FRAME_COUNT)]
+    made = [make(number) for number in range(FRAME_COUNT)]
+    if is_signed:
+        made = [replace(each, ext=signed(each.ext, each.body, USER)) for each in made]
+    return [each.encode() for each in made]
 
 
 def _properties(number: int) -> dict[str, str]:
@@ -84,17 +93,17 @@ def _header(number: int, properties: dict[str, str], *, is_batch: bool = False) 
     ).encode_short()
 
 
-def _send(number: int) -> bytes:
+def _send(number: int) -> Command:
     ext = _header(number, _properties(number))
-    return Command(code=RequestCode.SEND_MESSAGE_V2, opaque=number, ext=ext, body=BODY).encode()
+    return Command(code=RequestCode.SEND_MESSAGE_V2, opaque=number, ext=ext, body=BODY)
 
 
-def _delayed(number: int) -> bytes:
+def _delayed(number: int) -> Command:
     ext = _header(number, {**_properties(number), "DELAY": "3"})
-    return Command(code=RequestCode.SEND_MESSAGE_V2, opaque=number, ext=ext, body=BODY).encode()
+    return Command(code=RequestCode.SEND_MESSAGE_V2, opaque=number, ext=ext, body=BODY)
 
 
-def _batch(number: int) -> bytes:
+def _batch(number: int) -> Command:
     body = encode_batch(
         [
             BatchMessage(body=BODY, properties=encode_properties(_properties(number + each)))
@@ -102,10 +111,10 @@ def _batch(number: int) -> bytes:
         ]
     )
     ext = _header(number, {}, is_batch=True)
-    return Command(code=RequestCode.SEND_BATCH_MESSAGE, opaque=number, ext=ext, body=body).encode()
+    return Command(code=RequestCode.SEND_BATCH_MESSAGE, opaque=number, ext=ext, body=body)
 
 
-def _pull(number: int) -> bytes:
+def _pull(number: int) -> Command:
     header = PullRequest(
         consumer_group="bench",
         topic=TOPIC,
@@ -119,4 +128,4 @@ def _pull(number: int) -> bytes:
         subscription="*",
         expression_type="TAG",
     )
-    return Command(code=RequestCode.PULL_MESSAGE, opaque=number, ext=header.encode()).encode()
+    return Command(code=RequestCode.PULL_MESSAGE, opaque=number, ext=header.encode())

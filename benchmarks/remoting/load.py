@@ -22,8 +22,14 @@ __all__ = ["Driven", "drive"]
 
 _LENGTH: Final = Struct(">I")
 _SUCCESS: Final = b'"code":0,'
-_READ_BYTES: Final = 1 << 18
+_HEAD_BYTES: Final = 512
+"""More than the answer to a send has, and where that to a pull says what it is."""
+_READ_BYTES: Final = 1 << 20
 _ANSWER_S_MAX: Final = 30.0
+
+_buffer: Final = bytearray(_READ_BYTES)
+"""What one peer has received; all of them use it in turn."""
+_room: Final = memoryview(_buffer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,23 +70,24 @@ class _Peer:
 
     def receive(self) -> int:
         """Read what is there; returns how many answers are complete."""
-        data = self.socket.recv(_READ_BYTES)
-        if not data:
+        buffer = _buffer
+        held = len(self.rest)
+        buffer[:held] = self.rest
+        size = self.socket.recv_into(_room[held:])
+        if not size:
             raise ConnectionError("the broker closed the connection")
-        if self.rest:
-            data = self.rest + data
+        size += held
         at = count = 0
-        size = len(data)
         while at + 4 <= size:
-            end = at + 4 + _LENGTH.unpack_from(data, at)[0]
+            end = at + 4 + _LENGTH.unpack_from(buffer, at)[0]
             if end > size:
                 break
             at = end
             count += 1
-        self.rest = data[at:] if at < size else b""
-        if count:
-            self.answered += count
-            self.refused += count - data.count(_SUCCESS, 0, at)
+        self.rest = bytes(_room[at:size]) if at < size else b""
+        self.answered += count
+        # The code stands before the body: of a single answer nothing else is looked through.
+        self.refused += count - buffer.count(_SUCCESS, 0, min(at, _HEAD_BYTES * count))
         return count
 
 

@@ -16,12 +16,22 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from benchmarks.remoting.frames import frames
+from dueline import compiled
+from dueline.broker.values import RowsResult
 from dueline.message import Message, decode_properties
+from dueline.message_rows import Head, MessageRows
+from dueline.server.process import KERNELS
+from dueline.server.remoting.send import row_actions
 from dueline.store import PutResult, Store, StoreOptions
 from dueline.wire import Command, FrameDecoder
 from dueline.wire.headers import SendRequest
 from dueline.wire.send_answer import encode_send_answer
+from dueline.wire.turn import TURN_KERNELS, TurnLimits, TurnReader
+from dueline.wire.turn_answers import ANSWER_KERNELS, ANSWER_WIDTH, encode_answers
 
 GROUPS: Final = (1, 8, 64, 256)
 PULL_COUNT: Final = 32
@@ -52,7 +62,61 @@ def main() -> None:
             return b"".join(store.read("bench", 0, 0, count_max=PULL_COUNT).records)
 
         _row(f"read, {PULL_COUNT} at once", _us(pull, PULL_COUNT))
+        if compiled.load(KERNELS):
+            _print_compiled(store)
         store.close()
+
+
+def _print_compiled(store: Store) -> None:
+    """The same for a turn of sends, by kernels."""
+    turns = compiled.ready(TURN_KERNELS)
+    answers = compiled.ready(ANSWER_KERNELS)
+    limits = TurnLimits(
+        frame_size_bytes_max=1 << 24,
+        body_size_max=1 << 20,
+        batch_count_max=10_000,
+        level_max=18,
+        delay_max_ms=1 << 40,
+    )
+    reader = TurnReader(limits, row_actions())
+    head = Head("bench", 0, 0, 0, 0, False)
+    for kind in ("send", "delayed", "batch"):
+        for count in GROUPS if kind != "batch" else (1, 8):
+            piece = b"".join(frames(kind)[:count])
+            turn = reader.read(turns, [piece], 0)
+            rows = len(turn.rows)
+            read = partial(reader.read, turns, [piece], 0)
+            _row(f"{kind}: read a turn of {rows}", _us(read, rows))
+            messages = MessageRows(
+                data=turn.data,
+                texts=turn.texts,
+                rows=turn.rows,
+                heads=[head._replace(queue_id=number) for number in range(len(turn.heads))],
+                hosts=[b"\x7f\0\0\1\0\0\0\0"],
+            )
+            (result,) = store.put_rows([messages])
+            _row("  store", _us(partial(store.put_rows, [messages]), rows))
+            columns = np.zeros((count, ANSWER_WIDTH), dtype=np.int64)
+            columns[:, 1] = np.arange(count) * (rows // count)
+            columns[:, 2] = rows // count
+            write = partial(_answers, answers, messages, columns, result)
+            _row("  answers", _us(write, rows))
+
+
+def _answers(
+    kernels: object, messages: MessageRows, columns: npt.NDArray[np.int64], result: RowsResult
+) -> object:
+    columns[:, 4] = 0
+    return encode_answers(
+        kernels,
+        messages,
+        columns,
+        positions=result.positions,
+        offsets=result.offsets,
+        dues=result.dues,
+        store_host=result.store_host,
+        broker_name="bench",
+    )
 
 
 def _message(properties: dict[str, str], number: int) -> Message:

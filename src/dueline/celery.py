@@ -49,7 +49,6 @@ INVISIBLE: Final = "1m"
 TAKE_COUNT_MAX: Final = 32
 RECEIVE_S: Final = 5.0
 ROOM_S: Final = 0.5
-PURGE_S: Final = 1.0
 SETTLE_S_MAX: Final = 10.0
 """How long acknowledgements may take when a connection is closed; what is lost comes again."""
 
@@ -160,7 +159,7 @@ class Session:
             async with self._consumer(topic) as consumer:
                 while count < count_max:
                     wanted = min(count_max - count, TAKE_COUNT_MAX)
-                    found = await consumer.receive(wanted, timeout_s=PURGE_S)
+                    found = await consumer.receive_now(wanted)
                     if not found:
                         break
                     for taken in found:
@@ -246,6 +245,9 @@ class Channel(virtual.Channel):
     """Queues as topics."""
 
     QoS = QoS
+    do_restore = False
+    """What is not acknowledged is given back when its feed ends, and not before: the request that
+    waits for more would be given it."""
 
     def __init__(self, connection: Transport, **kwargs: Any) -> None:
         self._feeds: dict[str, Feed] = {}
@@ -300,8 +302,8 @@ class Channel(virtual.Channel):
         try:
             payload = payload_of(taken)
         except (ValueError, KeyError, TypeError) as error:
-            # It is neither acknowledged nor released: in the end it is among the dead letters.
             log.warning("topic %s, message %s: no task: %s", queue, taken.message.id, error)
+            self._session.release(feed, taken)  # after its last attempt it is a dead letter
             return
         self._taken[payload["properties"]["delivery_tag"]] = (feed, taken)
         self.connection._deliver(payload, queue)

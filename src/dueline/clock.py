@@ -8,7 +8,7 @@ on, since messages that the wall says are due are due.
 `Clock` takes its time source as an argument; tests pass `dueline.testing.ManualClock`. No other
 module asks the operating system for the time of day. Any thread may call it.
 
-A clock far ahead of the wall stands still for long, and whoever runs it has to know: `standstill`
+A clock far ahead of the wall stands still for long, and its operator has to know: `standstill`
 says so. See `docs/clock.md`.
 """
 

@@ -30,9 +30,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from dueline.access_settings import ACCESS_VARIABLES, AccessSettings
 from dueline.errors import InvalidRequest
 from dueline.message import BODY_SIZE_MAX_DEFAULT
 from dueline.schedule import DEFAULT_LEVELS, DELAY_MAX_MS_DEFAULT
+from dueline.sections import QuotaSettings, SendSettings, TlsSettings
 from dueline.settings import (
     ADDRESS,
     COUNT,
@@ -50,6 +52,7 @@ from dueline.settings import (
     setting,
     settings_of,
 )
+from dueline.tls import VARIABLES
 
 __all__ = [
     "CONFIG_FILE",
@@ -60,7 +63,6 @@ __all__ = [
     "ListenSettings",
     "Loaded",
     "MessagingSettings",
-    "SendSettings",
     "StoreSettings",
     "load",
     "settings",
@@ -95,7 +97,9 @@ _OTHER_VARIABLES: Final = frozenset(
         "DUELINE_CONFIG",
         SPARK_CONF_VARIABLE,
         "DUELINE_BROKER",
+        *ACCESS_VARIABLES,
         "DUELINE_NAME_SERVER",
+        *VARIABLES,
         "DUELINE_SOAK",
         "DUELINE_INTEROP",
     }
@@ -188,11 +192,22 @@ class ListenSettings:
     grpc: str | None = setting(
         "127.0.0.1:8081", OPTIONAL_ADDRESS, "RocketMQ 5.x clients (gRPC), with or without TLS."
     )
+    http: str | None = setting(
+        "127.0.0.1:8080",
+        OPTIONAL_ADDRESS,
+        "Pages, the HTTP API, health and metrics, in a process of its own.",
+    )
     advertised: str | None = setting(
         None,
         OPTIONAL_TEXT,
         "The host that clients are told to call. Unset: the one that is listened on; for `0.0.0.0` "
         "the one at which a client reached the name server.",
+    )
+    insecure: bool = setting(
+        False,
+        FLAG,
+        "Listen on addresses beyond loopback although access control is off: everybody who reaches "
+        "a port may do everything.",
     )
 
 
@@ -216,18 +231,6 @@ class MessagingSettings:
 class GrpcSettings:
     """The port of RocketMQ 5.x clients (`[grpc]`)."""
 
-    tls: str = setting(
-        "auto",
-        choice("auto", "on", "off"),
-        "`auto`: encrypted and plain connections on the same port. `on` or `off`: only these.",
-    )
-    certificate: str | None = setting(
-        None,
-        OPTIONAL_TEXT,
-        "PEM file with the certificate chain. Unset: one is made on the first start, signed by "
-        "itself.",
-    )
-    private_key: str | None = setting(None, OPTIONAL_TEXT, "PEM file with the certificate's key.")
     invisible_min_ms: int = setting(
         10_000, DURATION, "The shortest time for which a simple consumer may receive a message."
     )
@@ -243,14 +246,6 @@ class GrpcSettings:
     waiting_count_max: int = setting(
         10_000, COUNT, "The most receives and pulls that wait for messages; shared out likewise."
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendSettings:
-    """What may wait for the disk before senders are told to come back later (`[send]`)."""
-
-    queue_count_max: int = setting(20_000, COUNT, "The most messages.")
-    queue_size_bytes_max: int = setting(256 << 20, SIZE, "The most bytes of message bodies.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +275,9 @@ class DeliverySettings:
     lead_ms: int = setting(
         1_500, DURATION, "A batch is started when a message is due so soon: what a batch takes."
     )
+    shortcut_ms: int = setting(
+        500, DURATION, "Shorter delays go straight to the topic (no transform); at most 999ms."
+    )
     row_count_max: int = setting(200_000, COUNT, "The most messages in one batch.")
     heap: str = setting("512m", TEXT, "Memory of Spark's Java process.")
     conf: Mapping[str, str] = setting(
@@ -305,11 +303,20 @@ class Config:
     log_level: str = setting(
         "info", choice("debug", "info", "warning", "error"), "What the broker writes to its log."
     )
+    compiled: bool = setting(
+        True,
+        FLAG,
+        "Compiled functions handle messages where Numba is installed. Off: interpreted ones do, "
+        "slower and with 100 MB less.",
+    )
     store: StoreSettings = StoreSettings()
     listen: ListenSettings = ListenSettings()
+    tls: TlsSettings = TlsSettings()  # noqa: RUF009 - frozen, as the others are
     messaging: MessagingSettings = MessagingSettings()
     grpc: GrpcSettings = GrpcSettings()
-    send: SendSettings = SendSettings()
+    access: AccessSettings = AccessSettings()  # noqa: RUF009 - frozen, as the others are
+    send: SendSettings = SendSettings()  # noqa: RUF009 - frozen, as the others are
+    quotas: QuotaSettings = QuotaSettings()  # noqa: RUF009 - frozen, as the others are
     delivery: DeliverySettings = DeliverySettings()
 
     def check(self) -> None:
@@ -324,11 +331,8 @@ class Config:
                 f"found {self.delivery.lead_ms} ms",
                 field="delivery.lead",
             )
-        if (self.grpc.certificate is None) != (self.grpc.private_key is None):
-            raise InvalidRequest(
-                "grpc.certificate and grpc.private_key: expected both or neither, found one",
-                field="grpc.certificate",
-            )
+        self.tls.check()
+        self.access.check(asks_for_certificates=self.tls.asks_for_certificates)
         if not self.data or not self.name:
             raise InvalidRequest("data and name: expected a value, found an empty one")
 
@@ -339,6 +343,20 @@ class Config:
     @property
     def store_folder(self) -> Path:
         return self.folder / "store"
+
+    @property
+    def access_folder(self) -> Path:
+        """Where users, their key, the pipeline's token and the audit trail are kept."""
+        return self.folder / "access"
+
+    @property
+    def tls_folder(self) -> Path:
+        """Where a certificate that the broker has made is kept."""
+        return self.folder / "tls"
+
+    def client_environment(self) -> dict[str, str]:
+        """The variables by which clients on this machine encrypt, as this broker wants them to."""
+        return self.tls.client_environment(self.tls_folder, self.listen.advertised)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from typing import Final
 
 import dramatiq
 from dramatiq.common import current_millis, xq_name
-from dramatiq.errors import ConnectionClosed, QueueNotFound
+from dramatiq.errors import ConnectionClosed, DecodeError, QueueNotFound
 from dramatiq.middleware import Middleware
 
 from dueline.client import Outgoing, Producer, SimpleConsumer, Taken
@@ -38,7 +38,6 @@ __all__ = ["DuelineBroker"]
 GROUP: Final = "dramatiq"
 INVISIBLE: Final = "1m"
 TAKE_COUNT_MAX: Final = 32
-FLUSH_S: Final = 1.0
 
 
 class DuelineBroker(dramatiq.Broker):
@@ -83,7 +82,7 @@ class DuelineBroker(dramatiq.Broker):
         """Drop the messages of a queue that are due; those that wait stay."""
         self._check_declared(queue_name)
         with self._consumer(queue_name) as consumer:
-            while found := consumer.receive(TAKE_COUNT_MAX, timeout_s=FLUSH_S):
+            while found := consumer.receive_now(TAKE_COUNT_MAX):
                 for taken in found:
                     consumer.ack(taken)
 
@@ -196,7 +195,16 @@ class _Consumer(dramatiq.Consumer):
             self._ready.extend(found)
             with self._room:
                 self._held_count += len(found)
-        return _Taken(self._ready.popleft()) if self._ready else None
+        return self._decoded(self._ready.popleft()) if self._ready else None
+
+    def _decoded(self, taken: Taken) -> _Taken | None:
+        try:
+            return _Taken(taken)
+        except DecodeError as error:
+            # After its last attempt it is a dead letter of the broker's.
+            self._broker.logger.warning("Message %s is none: %s", taken.message.id, error)
+            self._give_back(taken)
+            return None
 
     def ack(self, message: dramatiq.MessageProxy) -> None:
         self._finish(message)
@@ -219,9 +227,12 @@ class _Consumer(dramatiq.Consumer):
     def requeue(self, messages: Iterable[dramatiq.MessageProxy]) -> None:
         for message in messages:
             assert isinstance(message, _Taken)
-            with suppress(BrokerError):  # then it comes when its time is over
-                self._consumer.release(message.taken)
-            self._release_room()
+            self._give_back(message.taken)
+
+    def _give_back(self, taken: Taken) -> None:
+        with suppress(BrokerError):  # then it comes when its time is over
+            self._consumer.release(taken)
+        self._release_room()
 
     def _release_room(self) -> None:
         with self._room:

@@ -3,6 +3,8 @@
     BrokerError
     ├── InvalidRequest          the caller's input is wrong; the store did not change
     ├── NotFound                a topic, queue, record or id that does not exist
+    ├── Unauthenticated         nobody that the broker knows asks
+    ├── Forbidden               a user asks who has not the right to
     ├── LimitExceeded           a named upper bound was hit; less or later may pass
     ├── Unavailable             cannot be served now, may be later (no disk space, no file
     │                           descriptors, shutting down); nothing was changed
@@ -34,6 +36,7 @@ from typing import Any
 __all__ = [
     "BrokerError",
     "CorruptRecord",
+    "Forbidden",
     "InvalidRequest",
     "LimitExceeded",
     "LocalProtocolError",
@@ -46,6 +49,7 @@ __all__ = [
     "StoreFailed",
     "StoreLocked",
     "Unanswered",
+    "Unauthenticated",
     "Unavailable",
 ]
 
@@ -74,6 +78,14 @@ class InvalidRequest(BrokerError):
 
 class NotFound(BrokerError):
     """What the request names does not exist."""
+
+
+class Unauthenticated(BrokerError):
+    """Nobody that the broker knows, or not with their secret; `reason` is for the audit trail."""
+
+
+class Forbidden(BrokerError):
+    """A user who has not the right to; `reason` is for the audit trail."""
 
 
 class LimitExceeded(BrokerError):

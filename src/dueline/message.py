@@ -151,7 +151,7 @@ def new_message(  # noqa: PLR0913 - as many fields as a message has
     born_host: bytes,
     reconsume_times: int = 0,
 ) -> Message:
-    """`Message(...)` for whoever makes many of them.
+    """`Message(...)` for callers that make many of them.
 
     >>> new_message("t", b"x", 0, {}, 0, 0, 5, HOST_UNKNOWN).born_ms
     5
@@ -322,6 +322,7 @@ def pack_host(address: str, port: int) -> bytes:
     return packed + port.to_bytes(4, "big")
 
 
+@lru_cache(maxsize=1_024)  # the same few, with every message that is shown
 def format_host(host: bytes) -> str:
     """The readable form of a packed host: `127.0.0.1:10911` or `[::1]:10911`."""
     address = ipaddress.ip_address(host[:-4])

@@ -70,6 +70,8 @@ class Kind:
     from_text: Callable[[str], Any]
     check: Callable[[Any], Any]
     show: Callable[[Any], str]
+    is_private: bool = False
+    """Part of it may be a password: what was found is not repeated in an error."""
 
     def parse(self, text: str, *, where: str) -> Any:
         """The value that a text stands for.
@@ -90,7 +92,8 @@ class Kind:
             raise self._bad(where, value) from None
 
     def _bad(self, where: str, found: Any) -> InvalidRequest:
-        return InvalidRequest(f"{where}: expected {self.expected}, found {found!r:.200}")
+        shown = "something else" if self.is_private else f"{found!r:.200}"
+        return InvalidRequest(f"{where}: expected {self.expected}, found {shown}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,4 +354,5 @@ TABLE: Final = Kind(
     from_text=_table_text,
     check=_table,
     show=_show_table,
+    is_private=True,
 )

@@ -2,6 +2,7 @@
 
     durations   30s   1.5h   1h 30m   2 days   1w   500ms   PT30M   P1DT12H
     times       2027-01-01T10:00 (local)   2027-01-01T10:00+01:00   2027-01-01
+    to come     friday 10:00   tomorrow 9:00   today 18:30   (local)
 
 What has no one meaning is refused in words: a number without a unit, a month, a local time that a
 change of the clocks skips or repeats.
@@ -29,6 +30,7 @@ __all__ = [
     "Duration",
     "check_not_past",
     "duration_ms",
+    "future_ms",
     "local",
     "parse_duration_ms",
     "parse_time_ms",
@@ -59,6 +61,8 @@ _ISO: Final = re.compile(
     rf"P(?:{_NUMBER}W)?(?:{_NUMBER}D)?(?:T(?=[0-9])(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?"
 )
 _ISO_UNITS: Final = ("w", "d", "h", "m", "s")
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DAY_TIME: Final = re.compile(r"([a-z]+)\s+([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -194,6 +198,48 @@ def time_ms(value: datetime | str, *, name: str = "deliver_at") -> int:
             field=name,
         )
     return _since_epoch_ms(value)
+
+
+def future_ms(value: datetime | str, now_ms: int, *, name: str = "time") -> int:
+    """A time that somebody names and that is to come; text may name a day of the next seven.
+
+    A weekday is the next one at that time, today's if that has not passed.
+
+    Raises:
+        InvalidRequest: no time, or one that is over.
+    """
+    day = _DAY_TIME.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+    if day is not None and isinstance(value, str):
+        at_ms = _day_time_ms(day, value, now_ms)
+    else:
+        at_ms = time_ms(value, name=name)
+    check_not_past(at_ms, now_ms, name=name)
+    return at_ms
+
+
+def _day_time_ms(day: re.Match[str], text: str, now_ms: int) -> int:
+    word, hour, minute, second = day.groups(default="0")
+    clock = (int(hour), int(minute), int(second))
+    distances = _distances(word, local(now_ms).weekday())
+    if not distances or clock[0] > 23 or clock[1] > 59 or clock[2] > 59:
+        raise InvalidRequest(
+            f"time: expected today, tomorrow or a weekday in English and a time of day, such as "
+            f"friday 10:00, found {text!r}"
+        )
+    for distance in distances:
+        date = local(now_ms).date() + timedelta(days=distance)
+        at_ms = parse_time_ms(f"{date}T{clock[0]:02}:{clock[1]:02}:{clock[2]:02}")
+        if at_ms > now_ms:
+            break
+    return at_ms
+
+
+def _distances(word: str, today: int) -> list[int]:
+    """In how many days it is: a weekday of today is today, or in a week if its time has passed."""
+    if word in ("today", "tomorrow"):
+        return [int(word == "tomorrow")]
+    found = [number for number, name in enumerate(_DAYS) if word in (name, name[:3])]
+    return [(number - today) % 7 + week for number in found for week in (0, 7)]
 
 
 def check_not_past(at_ms: int, now_ms: int, *, name: str = "time") -> None:

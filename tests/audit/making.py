@@ -19,7 +19,7 @@ from dueline.wire.admin_bodies import (
     TopicConfigs,
 )
 
-STEP_COUNT = len(STEPS) - 7  # before the last long wait: visible, pending and waiting at the gate
+STEP_COUNT = len(STEPS) - 12  # before the last long wait: visible, pending and at the gate
 PENDING_COUNT = 100
 
 

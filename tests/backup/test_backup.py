@@ -399,9 +399,12 @@ def test_two_backups_into_one_destination_wait_for_each_other(tmp_path: Path) ->
 
 def test_missing_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = make_data(tmp_path / "data")
+    real = os.open
 
-    def refuse(*arguments: object, **options: object) -> int:
-        raise PermissionError(13, "Permission denied", str(arguments[0]))
+    def refuse(path: Path, *arguments: int) -> int:
+        if str(path).startswith(str(tmp_path)):  # other threads open files too
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *arguments)
 
     monkeypatch.setattr("dueline.backup.disk.os.open", refuse)
 
@@ -444,7 +447,6 @@ def test_a_disk_that_fills_up_under_way_is_said_and_nothing_looks_complete(
     assert generations_of(tmp_path / "dest") == []
 
     result = take_stopped(data, tmp_path / "dest")
-
     assert result.linked_bytes > 10_000, "what was whole is not copied again"
     assert restore(result.folder, tmp_path / "restored").audit.exit_code == 0
 

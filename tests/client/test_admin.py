@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 from tests.remoting.serving import RunningBroker
-from tests.unit.server.local import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline import cli
 from dueline.broker import BrokerOptions
 from dueline.broker.retries import RetryOptions
 from dueline.client import Consumer, Producer, Received, SimpleConsumer, Taken
-
-WAIT_S = 30
 
 
 class Operator:
@@ -62,8 +60,8 @@ def test_a_dead_letter_is_resent_to_its_group_as_what_it_was(
         Consumer(broker.name_server, "orders", "billing", came.put),
         Consumer(broker.name_server, "orders", "audit", other.put),
     ):
-        message = came.get(timeout=WAIT_S)
-        other.get(timeout=WAIT_S)
+        message = came.get(timeout=PATIENCE_S)
+        other.get(timeout=PATIENCE_S)
         (group,) = operator("groups", "--group", "billing")
     assert (message.topic, message.body, message.id) == ("orders", b"17", sent.id)
     assert (came.qsize(), other.qsize()) == (0, 0)
@@ -85,7 +83,8 @@ def test_a_dead_letter_is_sent_to_its_topic_anew_for_consumers_that_read_no_retr
 
             (taken,) = wait_until(take, "the message")
             consumer.release(taken)
-            assert take() == []  # who asks for it next finds out that it was tried often enough
+            # Who asks for it next finds out that it was tried often enough.
+            assert consumer.receive_now() == []
             assert operator.dead_letter()["id"] == sent.id
             operator("dead-letters", "billing", "--resend-all", "--to-topic")
             (again,) = wait_until(take, "the message again")

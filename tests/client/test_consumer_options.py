@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.remoting.serving import RunningBroker
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.client import AsyncConsumer, BatchHandler, Consumer, Outgoing, Producer, Received
 from dueline.clock import system_time_ms
@@ -102,7 +102,7 @@ def test_a_group_starts_where_it_is_told_to(broker: RunningBroker) -> None:
                 what="a start in each queue",
             )
             producer.send("orders", b"last", queue_id=0)
-            assert started.wait(60)
+            assert started.wait(PATIENCE_S)
 
     assert from_time == [b"new"]
     assert from_end == [b"last"]

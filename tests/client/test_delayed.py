@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.remoting.serving import RunningBroker
@@ -35,6 +36,47 @@ def test_a_message_is_found_by_key_and_by_id(broker: RunningBroker) -> None:
             assert found.keys == ("order-17", "customer-4")
             assert (found.due_ms, found.body_size_bytes) == (sent.due_ms, 2)
         assert producer.find("order-18") == []
+
+
+_DAY = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [{"delay": timedelta(minutes=1 + number)} for number in range(200)],
+        [{"deliver_at": _DAY + timedelta(minutes=number)} for number in range(200)],
+        [{"delay_level": 17}] * 200,
+    ],
+    ids=["delays", "times", "levels"],
+)
+def test_a_batch_of_delayed_messages_says_of_each_when_it_is_due(
+    broker: RunningBroker, times: list[dict[str, Any]]
+) -> None:
+    messages = [
+        Outgoing(topic="orders", body=b"%d" % number, keys=f"k{number}", **time)
+        for number, time in enumerate(times)
+    ]
+    with Producer(broker.name_server) as producer:
+        sent = producer.send_many(messages)
+
+        found = [producer.find(f"k{number}") for number in range(200)]
+        assert producer.cancel(sent[150]) == CANCELLED
+
+    assert [each.due_ms for (each,) in found] == [each.due_ms for each in sent]
+    assert [each.id for (each,) in found] == [each.id for each in sent]
+    assert len({each.offset_id for each in sent}) == 200
+
+
+def test_one_bad_message_does_not_refuse_its_batch(broker: RunningBroker) -> None:
+    delays = ["1h", "2h", "9999w", "3h"]
+    with Producer(broker.name_server) as producer:
+        results = producer.send_each(
+            [Outgoing(topic="orders", body=b"x", keys="k", delay=delay) for delay in delays]
+        )
+
+        assert [isinstance(each, InvalidRequest) for each in results] == [False, False, True, False]
+        assert len(producer.find("k")) == 3
 
 
 def test_a_key_takes_back_all_its_messages(broker: RunningBroker) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.ports import free_ports
 from tests.remoting.serving import RunningBroker
 from tests.unit.server.local import running, small_config
+from tests.waiting import PATIENCE_S, wait_until
 
-from dueline.client import Outgoing, Producer, Reader, Sent
+from dueline.client import AsyncReader, Outgoing, Producer, Reader, Sent
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.message import SYS_COMPRESSED, Message
 
@@ -51,7 +52,7 @@ def test_a_topic_that_comes_later_is_read_from_its_start(broker: RunningBroker) 
         assert reader.receive_many(1, timeout_s=0.1) == []
         producer.send("orders", b"first", queue_id=3)
 
-        (found,) = reader.receive_many(10, timeout_s=60)
+        (found,) = reader.receive_many(10, timeout_s=PATIENCE_S)
 
     assert (found.body, found.queue_id) == (b"first", 3)
 
@@ -118,3 +119,19 @@ def test_a_group_that_has_read_nothing_starts_at_the_end_if_told_to(
             producer.send("orders", b"new", queue_id=0)
 
             assert reader.receive().body == b"new"
+
+
+def test_a_reader_may_be_entered_again(broker: RunningBroker) -> None:
+    async def read() -> list[bytes]:
+        reader = AsyncReader(broker.name_server, "orders")
+        found = []
+        for _ in range(2):
+            async with reader:
+                found.append((await reader.receive()).body)
+        return found
+
+    with Producer(broker.name_server) as producer:
+        producer.send("orders", b"first", queue_id=0)
+        producer.send("orders", b"second", queue_id=0)
+
+    assert asyncio.run(read()) == [b"first", b"first"], "without a group nothing is remembered"

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from tests.remoting.serving import RunningBroker
+from tests.waiting import PATIENCE_S
 
 from dueline.client import AsyncProducer, AsyncSimpleConsumer, Outgoing, Producer, SimpleConsumer
 from dueline.errors import InvalidRequest
@@ -19,7 +20,7 @@ import sys
 from dueline.client import SimpleConsumer
 
 with SimpleConsumer(sys.argv[1], "work", "team", invisible=2) as consumer:
-    (taken,) = consumer.receive(timeout_s=60)
+    (taken,) = consumer.receive()
     print(taken.message.body.decode(), flush=True)
     sys.stdin.read()
 """
@@ -30,13 +31,27 @@ def test_what_is_acknowledged_does_not_come_again(broker: RunningBroker) -> None
         producer.send_many([Outgoing(topic="work", body=b"%d" % number) for number in range(50)])
     found: set[bytes] = set()
 
-    with SimpleConsumer(broker.name_server, "work", "team", invisible=1) as consumer:
+    with SimpleConsumer(broker.name_server, "work", "team", invisible=5) as consumer:
         while len(found) < 50:
-            for taken in consumer.receive(20, timeout_s=60):
+            for taken in consumer.receive(20, timeout_s=PATIENCE_S):
                 assert taken.message.body not in found
                 found.add(taken.message.body)
                 assert consumer.ack(taken)
-        assert consumer.receive(timeout_s=1.5) == []
+        assert consumer.receive(timeout_s=6) == []
+
+
+def test_what_is_there_now_is_taken_without_waiting_for_more(broker: RunningBroker) -> None:
+    with Producer(broker.name_server) as producer:
+        producer.send_many([Outgoing(topic="work", body=b"%d" % number) for number in range(50)])
+    found: list[bytes] = []
+
+    with SimpleConsumer(broker.name_server, "work", "team", invisible="1h") as consumer:
+        while taken := consumer.receive_now(20):
+            found += [each.message.body for each in taken]
+            assert all(consumer.ack(each) for each in taken)
+    assert sorted(map(int, found)) == list(range(50))
+    with SimpleConsumer(broker.name_server, "nowhere", "team") as consumer:
+        assert consumer.receive_now() == []
 
 
 def test_what_is_released_comes_again_one_attempt_older(broker: RunningBroker) -> None:
@@ -44,9 +59,9 @@ def test_what_is_released_comes_again_one_attempt_older(broker: RunningBroker) -
         producer.send("work", b"17")
 
     with SimpleConsumer(broker.name_server, "work", "team") as consumer:
-        (first,) = consumer.receive(timeout_s=60)
+        (first,) = consumer.receive(timeout_s=PATIENCE_S)
         assert consumer.release(first)
-        (second,) = consumer.receive(timeout_s=60)
+        (second,) = consumer.receive(timeout_s=PATIENCE_S)
 
     assert (first.message.attempt, second.message.attempt) == (0, 1)
     assert second.message.id == first.message.id
@@ -57,22 +72,35 @@ def test_what_was_not_done_comes_again_when_the_consumer_leaves(broker: RunningB
         producer.send("work", b"17")
 
     with SimpleConsumer(broker.name_server, "work", "team", invisible="1h") as consumer:
-        assert len(consumer.receive(timeout_s=60)) == 1
+        assert len(consumer.receive(timeout_s=PATIENCE_S)) == 1
     with SimpleConsumer(broker.name_server, "work", "team", invisible="1h") as consumer:
-        assert len(consumer.receive(timeout_s=60)) == 1
+        assert len(consumer.receive(timeout_s=PATIENCE_S)) == 1
+
+
+def test_what_a_consumer_gives_back_is_not_given_to_the_request_it_has_left_behind(
+    broker: RunningBroker,
+) -> None:
+    with Producer(broker.name_server) as producer:
+        producer.send("work", b"17")
+
+    with SimpleConsumer(broker.name_server, "work", "team", invisible="1h") as consumer:
+        assert len(consumer.receive(timeout_s=PATIENCE_S)) == 1
+        assert consumer.receive(timeout_s=0.1) == [], "the broker is still being asked for more"
+    with SimpleConsumer(broker.name_server, "work", "team", invisible="1h") as consumer:
+        assert len(consumer.receive(timeout_s=PATIENCE_S)) == 1
 
 
 def test_a_message_is_kept_for_as_long_as_the_work_takes(broker: RunningBroker) -> None:
     async def run() -> None:
         async with (
             AsyncProducer(broker.name_server) as producer,
-            AsyncSimpleConsumer(broker.name_server, "work", "team", invisible=1) as worker,
-            AsyncSimpleConsumer(broker.name_server, "work", "team", invisible=1) as other,
+            AsyncSimpleConsumer(broker.name_server, "work", "team", invisible=4) as worker,
+            AsyncSimpleConsumer(broker.name_server, "work", "team", invisible=4) as other,
         ):
             await producer.send("work", b"17")
-            (taken,) = await worker.receive(timeout_s=60)
+            (taken,) = await worker.receive(timeout_s=PATIENCE_S)
 
-            assert await other.receive(timeout_s=3.5) == []
+            assert await other.receive(timeout_s=9) == []
             assert await worker.ack(taken)
 
     asyncio.run(run())
@@ -92,7 +120,7 @@ def test_messages_of_a_killed_process_come_to_another(broker: RunningBroker) -> 
         os.kill(holder.pid, signal.SIGKILL)
 
     with SimpleConsumer(broker.name_server, "work", "team") as consumer:
-        (taken,) = consumer.receive(timeout_s=60)
+        (taken,) = consumer.receive(timeout_s=PATIENCE_S)
         assert (taken.message.body, taken.message.attempt) == (b"17", 1)
         assert consumer.ack(taken)
 
@@ -103,7 +131,7 @@ def test_a_topic_that_is_not_there_yet_is_waited_for(broker: RunningBroker) -> N
             AsyncProducer(broker.name_server) as producer,
             AsyncSimpleConsumer(broker.name_server, "late", "team") as consumer,
         ):
-            waiting = asyncio.create_task(consumer.receive(timeout_s=60))
+            waiting = asyncio.create_task(consumer.receive(timeout_s=PATIENCE_S))
             await asyncio.sleep(0)
             await producer.send("late", b"17")
             return (await waiting)[0].message.body

@@ -16,6 +16,7 @@ import pytest
 from tests.contract.receivers import RECEIVERS, Ask, Got, Receiver, Refusal, grpc_5x, peer_of
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
 from tests.unit.server.local import carry, running, small_config
+from tests.waiting import PATIENCE_S
 
 from dueline.server.process import BrokerProcess
 from dueline.wire import RequestCode
@@ -134,7 +135,7 @@ def test_waiting_consumer_is_woken(peer: Peer, receiver: Receiver, ask: Ask) -> 
     )
     waiting.start()
     peer.send_message(ask.topic, b"news")
-    waiting.join(30)
+    waiting.join(PATIENCE_S)
 
     assert bodies(found) == [b"news"]
 

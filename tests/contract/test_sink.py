@@ -5,14 +5,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.contract.cases import CASES, TAKE, Case
-from tests.unit.store.making import Wall, delayed, open_store, read_all
+from tests.unit.store.making import Wall, delayed, open_store, read_all, take_window
+from tests.unit.store.making import routed as routed_rows
 
 from dueline.message import DEAD_LETTER_TOPIC, decode_properties
-from dueline.spark import rows
-from dueline.spark.schema import MESSAGE_COLUMNS
 from dueline.store import Store
-from dueline.store.schema import MESSAGE_SCHEMA
-from dueline.store.staged import check_deliveries
+from dueline.store.carrying import carried
 
 ROUTES = {
     name: case
@@ -36,26 +34,25 @@ def store(tmp_path: Path, wall: Wall) -> Store:
     return store
 
 
-def routed(store: Store, case: Case) -> list[pa.RecordBatch]:
-    """What the sink's tasks make of a window whose second message goes elsewhere."""
-    corner = store.next_corner(until_ms=1 << 60, row_count_max=10)
-    window = store.read_window(store.window(corner))
-    (messages,) = rows.message_rows(window, "shard")
-    changed = messages.to_pylist()
-    changed[1]["topic"] = case.attempt.topic.replace("{door}", "sink")
+def routed(store: Store, case: Case, *, is_changed: bool) -> list[pa.RecordBatch]:
+    """What the broker makes of a window whose second message goes elsewhere."""
+    window = take_window(store)
+    topics, queue_ids = window["topic"].to_pylist(), window["queue_id"].to_pylist()
+    topics[1] = case.attempt.topic.replace("{door}", "sink")
     if case.attempt.queue_id is not None:
-        changed[1]["queue_id"] = case.attempt.queue_id
-    batch = pa.RecordBatch.from_pylist(changed, schema=MESSAGE_COLUMNS)
-    return list(rows.deliveries(batch.select(MESSAGE_SCHEMA.names)))
+        queue_ids[1] = case.attempt.queue_id
+    other = {"tags": ["tag"] * 3} if is_changed else {}
+    return list(carried(window, routed_rows(window, topic=topics, queue_id=queue_ids, **other)))
 
 
+@pytest.mark.parametrize("is_changed", [False, True], ids=["copied", "changed"])
 @pytest.mark.parametrize("name", ROUTES)
-def test_a_route_that_may_not_be_becomes_a_dead_letter(store: Store, wall: Wall, name: str) -> None:
+def test_a_route_that_may_not_be_becomes_a_dead_letter(
+    store: Store, wall: Wall, name: str, is_changed: bool
+) -> None:
     case = ROUTES[name]
 
-    batches = routed(store, case)
-    for batch in batches:
-        check_deliveries(batch)
+    batches = routed(store, case, is_changed=is_changed)
     assert store.deliver(batches).delivered_count == 3
     wall.now_ms += 2_000
     store.open_gate()

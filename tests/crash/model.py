@@ -39,7 +39,12 @@ class Model:
     retained_ms: int = 0  # the latest time at which old messages may have been deleted
     latest_ms: int = 0  # the latest time that the store's clock has shown
     in_order: bool = True  # delayed messages were carried over in time
+    paused: set[str] = field(default_factory=set)  # topics
+    rates: dict[str, tuple[int, int]] = field(default_factory=dict)  # topic: rate, since when
+    carried_ms: dict[str, int] = field(default_factory=dict)  # topic: latest due time carried over
+    before_others: set[str] = field(default_factory=set)  # due before such as were carried earlier
     # Doubts about the operation under way
+    ruling: dict[str, tuple[bool, int | None]] = field(default_factory=dict)
     new: list[Sent] = field(default_factory=list)
     is_group: bool = False
     cancelling: set[str] = field(default_factory=set)
@@ -66,10 +71,33 @@ class Model:
         for message in [*self.new, *self.moving.values()]:
             self.messages[message.uid] = message
         self.cancelled |= self.cancelling | self.dropping
+        for topic, (is_paused, rate) in self.ruling.items():
+            self._take_rule(topic, is_paused=is_paused, rate=rate)
         self._forget_doubts()
+
+    def _take_rule(self, topic: str, *, is_paused: bool, rate: int | None) -> None:
+        self.carried_ms.pop(topic, None)  # what stands at the gate has gone back
+        self.paused -= {topic}
+        self.paused |= {topic} if is_paused else set()
+        if rate is None:
+            self.rates.pop(topic, None)
+        elif topic not in self.rates or self.rates[topic][0] != rate:
+            self.rates[topic] = rate, self.latest_ms
+
+    def carrying(self, uids: Iterable[str]) -> None:
+        """These are being delivered, in due order."""
+        self.delivering = set(uids)
+        for message in sorted(
+            map(self.messages.__getitem__, uids), key=lambda each: each.due_ms or 0
+        ):
+            due_ms, latest_ms = message.due_ms or 0, self.carried_ms.get(message.topic, 0)
+            if due_ms < latest_ms:
+                self.before_others.add(message.uid)
+            self.carried_ms[message.topic] = max(due_ms, latest_ms)
 
     def refused(self, store: Store) -> None:
         """The operation under way was refused: nothing of it has happened."""
+        self._settle_rules(store)
         found = observe(store, self.uids())
         visible = found.visible_counts()
         for message in self.new:
@@ -86,6 +114,7 @@ class Model:
         self.moving = {}
         self.delivering = set()
         self.dropping = set()
+        self.ruling = {}
 
     def uids(self) -> list[str]:
         return [*self.messages, *(message.uid for message in self.new)]
@@ -113,9 +142,28 @@ class Model:
                     assert by_offset.get(offset) == record, f"{queue}: offset {offset} changed"
                 else:
                     assert self.may_be_gone(record), f"{queue}: {record} deleted too early"
+            if queue[0] in self.paused and queue[0] not in self.ruling:
+                for offset in by_offset.keys() - known.keys():
+                    message = self.messages.get(by_offset[offset].uid)
+                    assert message is None or message.due_ms is None, f"{queue}: paused, and shown"
             known.update(by_offset)
+        self._check_rates()
         for queue, known in self.seen.items():
             assert not known or queue in found.visible, f"{queue}: gone"
+
+    def _check_rates(self) -> None:
+        """No more in any second than the rate says; order comes first for those that are due before
+        others that have their slots."""
+        for topic, (rate, since_ms) in self.rates.items():
+            times = sorted(
+                record.store_ms
+                for queue, known in self.seen.items()
+                for record in known.values()
+                if queue[0] == topic and record.store_ms > since_ms
+                if record.uid not in self.before_others
+            )
+            for first_ms, last_ms in zip(times, times[rate:], strict=False):
+                assert last_ms - first_ms >= 1_000, f"{topic}: {times}"
 
     def may_be_gone(self, record: Seen) -> bool:
         return record.store_ms <= self.retained_ms - self.retention_ms
@@ -126,12 +174,24 @@ class Model:
         """Check every promise against a store that was just opened, and end all doubts."""
         self.latest_ms = max(self.latest_ms, store.clock.now_ms())
         found = observe(store, self.uids())
+        self._settle_rules(store)
         self._check_queues(found)
         self._settle_new(found)
         self._settle_changes(found)
         self._check_delivery_is_whole(found)
         self._forget_doubts()
         self._check_all(found)
+
+    def _settle_rules(self, store: Store) -> None:
+        """A rule that was being set holds, or the one before."""
+        rules = store.numbers.rules
+        for topic in {*self.paused, *self.rates, *self.ruling}:
+            found = rules.get(topic)
+            now = (False, None) if found is None else (found.is_paused, found.rate)
+            before = (topic in self.paused, self.rates.get(topic, (None, 0))[0])
+            assert now in (before, self.ruling.get(topic)), f"{topic}: another rule"
+            if topic in self.ruling:
+                self._take_rule(topic, is_paused=now[0], rate=now[1])
 
     def _settle_new(self, found: Observed) -> None:
         visible = found.visible_counts()

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from dueline.store import Store
+from dueline.store.corner import SEQ_MAX, Corner
 
 HEADER = struct.Struct(">IIIiiqqiq8sq8siQI")
 FAR_MS = 1 << 50
@@ -96,8 +97,8 @@ def observe(store: Store, uids: list[str], *, has_holes: bool = False) -> Observ
     for topic, queue_id in store.queues():
         found.visible[topic, queue_id] = read_queue(store, topic, queue_id, has_holes=has_holes)
         found.starts[topic, queue_id] = store.offset_range(topic, queue_id)[0]
-    corner = store.next_corner(until_ms=FAR_MS, row_count_max=1_000_000)
-    batch = store.read_window(store.window(corner))
+    everything = Corner(due_ms=FAR_MS, seq=SEQ_MAX, end=SEQ_MAX)
+    batch = store.read_window(store.window(everything, with_held=True))
     columns = (batch.column(name).to_pylist() for name in ("due_ms", "topic", "queue_id", "record"))
     for due_ms, topic, queue_id, record in zip(*columns, strict=True):
         uid = parse(record).uid

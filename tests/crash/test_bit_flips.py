@@ -28,9 +28,9 @@ from dueline.store.scan import scan
 from dueline.testing import ManualClock
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
-FLIPS_PER_FILE = 100 if IS_SOAK else 4
+FLIPS_PER_FILE = 100 if IS_SOAK else 2
 EXHAUSTIVE_BYTES_MAX = 1_024
-STEP_COUNT = len(STEPS) - 7  # before the last long wait: visible, pending and waiting at the gate
+STEP_COUNT = len(STEPS) - 12  # before the last long wait: visible, pending and at the gate
 RECORD_MAGIC = bytes.fromhex("DAA320A7")
 QUEUE_OFFSET = range(20, 28)
 POSITION = range(28, 36)
@@ -148,7 +148,11 @@ def positions_of(path: Path, rng: random.Random, *, log: bool) -> list[int]:
     if not log:
         if IS_SOAK and size <= EXHAUSTIVE_BYTES_MAX:
             return list(range(size))
-        ends = [0, size - 1, size - 9, size - 15]
+        ends = (
+            [0, size - 1, size - 9, size - 15]
+            if IS_SOAK
+            else rng.sample([0, size - 1, size - 9], 1)
+        )
         return sorted({*ends, *(rng.randrange(size) for _ in range(FLIPS_PER_FILE))})
     places = walk(path)
     chosen = places if IS_SOAK else rng.sample(places, min(2, len(places)))
@@ -184,9 +188,9 @@ def log_files(path: Path) -> list[Path]:
 
 
 def derived_files(path: Path) -> list[Path]:
-    logs = set(log_files(path))
-    found = [file for file in path.rglob("*") if file.is_file() and file.name != "lock"]
-    return sorted(file for file in found if file not in logs)
+    """All but the logs, and the rules of topics, which people have set."""
+    others = {*log_files(path), path / "lock", path / "road.json"}
+    return sorted(file for file in path.rglob("*") if file.is_file() and file not in others)
 
 
 def damage_of(path: Path, name: str, size: int) -> list[tuple[int, int]]:

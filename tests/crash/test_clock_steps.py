@@ -15,7 +15,7 @@ from dueline.store import Files
 from dueline.testing import FaultyFiles
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
-RUNS = 200 if IS_SOAK else 6
+RUNS = 200 if IS_SOAK else 4
 
 
 def uids(driver: Driver, queue_id: int = 0) -> list[str]:

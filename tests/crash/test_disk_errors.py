@@ -20,7 +20,7 @@ from dueline.errors import StoreClosed, Unavailable
 from dueline.testing import FaultyFiles
 
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
-SAMPLES = 30
+SAMPLES = 8
 
 
 def run_with_error(path: Path, operation: int, error: int) -> str:

@@ -54,7 +54,7 @@ def decode(page: str, data: bytes) -> dict[str, int]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     driver = Driver(tmp_path_factory.mktemp("docs") / "store", Files())
     driver.open()
-    for step in STEPS[:25]:
+    for step in STEPS[:28]:
         step.action(driver)
     driver.put_many("z", [80_000 + n for n in range(9)])
     driver.close()
@@ -67,7 +67,11 @@ def first_file(folder: Path) -> Path:
 
 def records(path: Path) -> list[bytes]:
     """The records of a log's first segment, by their sizes."""
-    data = first_file(path).read_bytes()
+    return records_of(first_file(path))
+
+
+def records_of(segment: Path) -> list[bytes]:
+    data = segment.read_bytes()
     found = []
     at = 0
     while (size := int.from_bytes(data[at : at + 4], "big")) and data[at + 4] == 0xDA:
@@ -134,8 +138,9 @@ def test_delayed_records_have_the_properties_described(store: Path) -> None:
 def test_control_records_are_as_described(store: Path) -> None:
     kinds = {row[0][:1] for row in table("control.md", "kind")}
     found = set()
-    for log in ("commitlog", "delaylog"):
-        for record in records(store / log):
+    segments = [path for log in ("commitlog", "delaylog") for path in (store / log).iterdir()]
+    for segment in segments:
+        for record in records_of(segment):
             if tail_of(record)[1] != "DUELINE_SYS_CONTROL":
                 continue
             fields = decode("record.md", record)

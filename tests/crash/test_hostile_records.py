@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.unit.store.making import START_MS, Wall, bodies, open_store, read_all
+from tests.unit.store.making import START_MS, Wall, bodies, open_store, read_all, routed
 
 from dueline.message import DEAD_LETTER_TOPIC, decode_properties
 from dueline.store import Answer, Store, bulk, restore, stamp
+from dueline.store.carrying import carried
 from dueline.store.record import MARK_PRESENT
 
 GOOD_TOPIC = b"REAL_TOPIC\x01good-topic"
@@ -76,7 +77,8 @@ def test_it_becomes_a_dead_letter_and_its_neighbours_are_delivered(
 
     store = after_a_crash(path, wall)
     corner = store.next_corner(until_ms=1 << 60, row_count_max=10)
-    store.deliver([restore.carry(store.read_window(store.window(corner)))])
+    rows = store.read_window(store.window(corner))
+    store.deliver(list(carried(rows, routed(rows))))
     wall.now_ms += 2_000
     store.open_gate()
 

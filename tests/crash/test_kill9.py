@@ -20,7 +20,7 @@ from dueline.clock import Clock, system_time_ms
 from dueline.store import Store, restore
 
 ROOT = Path(__file__).resolve().parents[2]
-ROUNDS = 40 if IS_SOAK else 5
+ROUNDS = 40 if IS_SOAK else 3
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
 HOUR_MS = 3_600_000
 

@@ -29,7 +29,7 @@ from dueline.store import Files
 SEED = int(os.environ.get("DUELINE_CRASH_SEED", "1"))
 LARGE_STEP = 16  # before it, more than a page goes to each log with one call
 Record = Callable[[str, str], None]
-CASES_PER_STRETCH = 64 if IS_SOAK else 3
+CASES_PER_STRETCH = 64 if IS_SOAK else 1
 
 
 class Campaign:

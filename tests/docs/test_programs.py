@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from tests.docs import pages
+from tests.docs.pages import DOCS
 from tests.remoting.serving import RunningBroker
+from tests.waiting import PATIENCE_S
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [
     "start.md",
     "python.md",
     *sorted(f"how-to/{page.name}" for page in (DOCS / "how-to").iterdir()),
 ]
-PROGRAM = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 def programs() -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for number, program in enumerate(PROGRAM.findall((DOCS / page).read_text())):
+        for number, program in enumerate(pages.programs(pages.section(page))):
             yield f"{page}-{number}", program
 
 
@@ -42,7 +41,7 @@ def test_program_runs(program: str, broker: RunningBroker) -> None:
         [sys.executable, "-W", "error", "-c", text],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

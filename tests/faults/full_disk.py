@@ -13,15 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import pyarrow as pa
 from tests.remoting.peer import Peer, records_of
+from tests.waiting import PATIENCE_S
 
 from dueline.clock import system_time_ms
 from dueline.errors import BrokerError
 from dueline.flight import protocol
 from dueline.flight.client import FlightClient
 from dueline.message import encode_properties
-from dueline.store.restore import deliveries
-from dueline.store.schema import DELIVERY_SCHEMA
+from dueline.store.schema import ROUTE_NAMES, routed_schema
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.codes import RequestCode, ResponseCode
 
@@ -114,7 +115,7 @@ class Clients:
     # The producer
 
     def _produce(self) -> None:
-        with Peer(self.remoting, timeout_seconds=20.0) as peer:
+        with Peer(self.remoting, timeout_seconds=PATIENCE_S) as peer:
             while not self._quiet.wait(_PAUSE_S):
                 posted = []
                 for _ in range(AT_ONCE):
@@ -179,7 +180,7 @@ class Clients:
     # The reader
 
     def _read(self) -> None:
-        with Peer(self.remoting, timeout_seconds=20.0) as peer:
+        with Peer(self.remoting, timeout_seconds=PATIENCE_S) as peer:
             while not self._stopping.wait(_PAUSE_S):
                 for queue_id in range(QUEUE_COUNT):
                     self._pull(peer, queue_id)
@@ -221,10 +222,11 @@ def carry(client: FlightClient, run: str, batch: int) -> None:
     )
     for index in range(len(plan.slices)):
         part = protocol.ReadSlice(
-            plan=plan.plan, index=index, run=run, batch=batch, is_mapped=False
+            plan=plan.plan, index=index, run=run, batch=batch, units_only=True
         )
-        rows = [deliveries(rows) for rows in client.read(protocol.Ticket(slice=part))]
-        client.stage(f"{run}-{batch}", DELIVERY_SCHEMA, rows)
+        rows = [units.select(ROUTE_NAMES) for units in client.read(protocol.Ticket(slice=part))]
+        routed = [pa.RecordBatch.from_arrays(each.columns, schema=routed_schema()) for each in rows]
+        client.stage(f"{run}-{batch}", routed_schema(), routed)
     commit = protocol.CommitWindow(
         run=run, batch=batch, tokens=(f"{run}-{batch}",), is_transformed=False
     )

@@ -14,16 +14,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import IS_SOAK
 from tests.faults.history import History
 from tests.faults.traffic import Traffic
 from tests.ports import free_ports
-from tests.serve.conftest import Served, wait_until
+from tests.serve.conftest import Served
+from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROUNDS = 60 if os.environ.get("DUELINE_SOAK") else 20
+ROUNDS = 60 if IS_SOAK else 3
 SEED = int(os.environ.get("DUELINE_SEED", "20270101"))
-DRAIN_S_MAX = 180.0
 
 
 class Pipeline:
@@ -58,7 +59,7 @@ class Pipeline:
 
 
 def workers_of(pid: int) -> list[int]:
-    """The Python processes below a pipeline: Spark's daemons and workers."""
+    """The Python processes below a pipeline: Spark's workers, and what they are forked from."""
     parents: dict[int, int] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
@@ -72,7 +73,8 @@ def workers_of(pid: int) -> list[int]:
     for child in below - {pid}:
         with contextlib.suppress(OSError):
             command = (Path("/proc") / str(child) / "cmdline").read_bytes()
-            if b"pyspark" in command and b"java" not in command.split(b"\0")[0]:
+            is_python = b"java" not in command.split(b"\0")[0]
+            if is_python and (b"pyspark" in command or b"spark.zygote" in command):
                 found.append(child)
     return found
 
@@ -90,26 +92,23 @@ def test_a_broker_killed_again_and_again_under_load_loses_and_repeats_nothing(
     traffic = Traffic(names, history, SEED)
     traffic.start()
     try:
-        wait_until(lambda: bool(history.seen), "a first delivery", seconds_max=DRAIN_S_MAX)
+        wait_until(lambda: bool(history.seen), "a first delivery")
         for number in range(ROUNDS):
             seen = len(history.seen) + choose.randrange(200)
             wait_until(
                 lambda seen=seen: pipeline.is_running() and len(history.seen) >= seen,  # type: ignore[misc]
                 f"delivery goes on in round {number}, seed {SEED}",
-                seconds_max=DRAIN_S_MAX,
             )
-            if number % 10 == 9:
+            if number % 4 == 2:
                 pipeline.kill_workers()
             broker.end()  # SIGKILL
             broker = Served(tmp_path / "data", "--no-spark", *ports)
             assert broker.address == address
         traffic.stop_sending()
         wait_until(
-            lambda: pipeline.is_running() and not history.missing(),
-            f"the rest, seed {SEED}",
-            seconds_max=DRAIN_S_MAX,
+            lambda: pipeline.is_running() and not history.missing(), f"the rest, seed {SEED}"
         )
-        wait_until(lambda: _is_drained(broker), "an empty broker", seconds_max=DRAIN_S_MAX)
+        wait_until(lambda: _is_drained(broker), "an empty broker")
     finally:
         traffic.stop()
         pipeline.end()

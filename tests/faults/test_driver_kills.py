@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.spark.conftest import START_MS, Broker
 from tests.spark.test_delivery_process import StartDriver, start_driver
-from tests.spark.waiting import wait_until
+from tests.waiting import wait_until
 
 from dueline.message import Message
 from dueline.store import StoreOptions
@@ -26,7 +26,9 @@ def broker(tmp_path: Path) -> Any:
     broker.close()
 
 
-@pytest.mark.parametrize("moment", ["before", "during", "after"])
+@pytest.mark.parametrize(
+    "moment", ["before", "during", pytest.param("after", marks=pytest.mark.soak)]
+)
 def test_a_pipeline_killed_at_its_commit_delivers_once(
     broker: Broker,
     start_driver: StartDriver,

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 from tests.conftest import IS_SOAK
 from tests.faults.full_disk import TOPIC, Clients, History
-from tests.interop.waiting import wait_until
 from tests.ports import free_port
 from tests.remoting.peer import Peer
 from tests.serve.conftest import Served
 from tests.small_disk import SmallDisk, mounted
+from tests.waiting import wait_until
 
 from dueline.wire import Command
 from dueline.wire.codes import RequestCode
@@ -30,7 +30,6 @@ from dueline.wire.codes import RequestCode
 SEED = int(os.environ.get("DUELINE_SEED", "1"))
 ROUNDS = 30 if IS_SOAK else 4
 DISK_SIZE_BYTES = (256 if IS_SOAK else 24) << 20
-WAIT_S_MAX = 60.0
 FLAGS = (
     "--no-spark",
     *("--set", "store.commit_segment_size=1MiB"),
@@ -39,7 +38,7 @@ FLAGS = (
     *("--set", "store.disk_used_ratio_max=1.0"),
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800 if IS_SOAK else 300)]
+pytestmark = [pytest.mark.slow]
 
 
 class Round:
@@ -88,7 +87,7 @@ class Round:
             assert self.broker.process.poll() is None, f"it ended: {self.broker.output[-3000:]}"
             return condition()
 
-        wait_until(is_true, what=f"{what} (seed {SEED})", seconds_max=WAIT_S_MAX)
+        wait_until(is_true, what=f"{what} (seed {SEED})")
 
     def fill(self) -> None:
         """By a foreign file at a random moment; what that leaves is filled by messages."""

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.interop.waiting import wait_until
+from tests.children import broker_pid
 from tests.ports import free_port
 from tests.remoting.peer import Peer, records_of
 from tests.serve.conftest import served
+from tests.waiting import wait_until
 
 from dueline.wire.codes import ResponseCode
 
@@ -26,7 +27,7 @@ ROUNDS = 3
 SENDS = 60
 TOPICS = 200
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def test_a_broker_without_descriptors_refuses_and_comes_back(tmp_path: Path) -> 
             sender = Sender(peer)
             assert sender.send(), "the connection needs a descriptor of the broker's"
             for _ in range(ROUNDS):
-                with few_descriptors(broker.process.pid):
+                with few_descriptors(broker_pid(broker.process.pid)):
                     for _ in range(SENDS):
                         sender.send()
                 wait_until(sender.send, what="an accepted send")

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import gzip
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+import hpack
 from tests.unit.wire.capture import ALL_FRAMES, BINARY_FRAMES, JSON_FRAMES
+from tests.unit.wire.http2.peers import CALL, call, frame, setting
+from tests.unit.wire.http2.test_connection import OF_THE_CONNECTION, OF_THE_STREAM
 
 from dueline.broker.inflight.receipt import Receipt
 from dueline.message import encode_properties
+from dueline.server.grpc.framing import framed
 from dueline.wire import Command, Frame, Serialization, admin_bodies, admin_headers, bodies, headers
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.body import Body
@@ -132,3 +139,84 @@ def records() -> Iterator[bytes]:
                 break
             yield data[position : position + size]
             position += size
+
+
+def http2_frames() -> Iterator[bytes]:
+    """Every breach of the rules, and calls that follow them."""
+    for data, _ in (*OF_THE_CONNECTION.values(), *OF_THE_STREAM.values()):
+        if len(data) < 1_000:
+            yield b"\x05" + data
+    body = framed(b"a request")
+    for stream in (1, 3):
+        yield b"\x10" + call(stream, flags=4) + frame(0, 0, stream, body) + frame(0, 1, stream)
+    yield b"\x40" + call(1, flags=4) + frame(4, 0, 0, setting(4, 3)) + frame(0, 1, 1, body)
+
+
+def header_blocks() -> Iterator[bytes]:
+    encoder = hpack.Encoder()
+    for is_compressed in (True, False):
+        first = encoder.encode(CALL, huffman=is_compressed)
+        yield bytes([len(first)]) + first + encoder.encode(CALL, huffman=is_compressed)
+    yield b"\x00\x3f\xe1\x1f\x40\x01a\x01b\xbe"
+
+
+def grpc_messages() -> Iterator[bytes]:
+    packed = gzip.compress(b"a message of some length, of some length", mtime=0)
+    for first in range(4):
+        yield bytes([first]) + framed(b"a message") + framed(b"")
+        yield bytes([first]) + b"\x01" + len(packed).to_bytes(4, "big") + packed
+    yield b"\x01\x00\x7f\xff\xff\xff"
+
+
+def authorizations() -> Iterator[bytes]:
+    fields = "Credential=clerk/mq, SignedHeaders=x-mq-date-time, Signature="
+    yield f"MQv2-HMAC-SHA1 {fields}{'0a' * 20}".encode()
+    yield b"Bearer clerk:secret"
+    yield b"Basic " + base64.b64encode(b"clerk:secret")
+
+
+def signatures() -> Iterator[bytes]:
+    signed = {"AccessKey": "clerk", "Signature": base64.b64encode(b"x" * 20).decode()}
+    yield _encode_ext({**signed, "a": "group", "b": "orders", "i": "KEYS\x01k"})
+    yield _encode_ext({**signed, "SecurityToken": "t", "_UNIQUE_KEY_QUERY": "true"})
+
+
+def plain_acls() -> Iterator[bytes]:
+    yield b"""globalWhiteRemoteAddresses: [10.0.0.1]
+accounts:
+- accessKey: RocketMQ
+  secretKey: 12345678
+  whiteRemoteAddress:
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms: [topicA=DENY, topicB=PUB|SUB]
+  groupPerms:
+  - groupA=DENY
+- {accessKey: "a", secretKey: 0x10, admin: true}
+"""
+    yield b"accounts: [{accessKey: &a [b, b], secretKey: *a, topicPerms: [*a, *a]}]"
+
+
+def subjects() -> Iterator[bytes]:
+    yield b"countryName=XK\ncommonName=billing"
+    yield b"commonName=billing\ncommonName=admin"
+    yield b"commonName=@pipeline"
+
+
+def certificates() -> Iterator[bytes]:
+    for first in (b"\x00", b"\xff"):
+        yield first + b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+        yield first + b"-----BEGIN X509 CRL-----\nMIIB\n-----END X509 CRL-----\n"
+
+
+def first_bytes() -> Iterator[bytes]:
+    """Of a frame, of HTTP, and a greeting of TLS that another library has made."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+    for mode in range(3):
+        for first in (ALL_FRAMES[0].frame, b"GET / HTTP/1.1\r\n\r\n", hello, hello[:7]):
+            yield bytes([mode + 30]) + first

@@ -11,11 +11,11 @@ import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tests.fuzz import seeds
+import hpack
+from tests.fuzz import doors, seeds
 
 from dueline.broker.filters import filter_of
 from dueline.broker.inflight.receipt import Receipt
-from dueline.broker.recall_handle import RecallHandle
 from dueline.broker.sql92 import compile_condition
 from dueline.client.values import received
 from dueline.errors import (
@@ -25,14 +25,33 @@ from dueline.errors import (
     LimitExceeded,
     ProtocolError,
     RemoteProtocolError,
+    Unauthenticated,
 )
 from dueline.message import decode_properties, encode_properties, parse_message_id
+from dueline.recall_handle import RecallHandle
 from dueline.schedule import DelayLevels, due_of
+from dueline.server.grpc import guard
+from dueline.server.grpc.framing import MessageReader, Unreadable
 from dueline.store import record
+from dueline.web.security import user_of
 from dueline.wire import Command, Frame, FrameDecoder, Serialization
 from dueline.wire.batch import decode_batch, encode_batch
 from dueline.wire.bodies import AckEntry, Heartbeat
 from dueline.wire.fastjson import dumps, loads
+from dueline.wire.http2 import (
+    Data,
+    Event,
+    Fault,
+    Limits,
+    Request,
+    Reset,
+    ServerConnection,
+    frames,
+    literal,
+)
+from dueline.wire.http2.frames import PREFACE
+from dueline.wire.http2.header_block import HeaderDecoder
+from dueline.wire.signature import carried_signature, content_of
 
 __all__ = ["TARGETS", "Target"]
 
@@ -202,6 +221,113 @@ def records(data: bytes) -> None:
     assert len(message.body) <= 64 << 20
 
 
+def http2(data: bytes) -> None:
+    """A connection behind its first words; the first byte says where it is cut. That changes
+    nothing, as long as nobody answers; and calls can be answered at any moment."""
+    if not data:
+        return
+    step, stream = data[0] + 1, data[1:]
+    pieces = [stream[at : at + step] for at in range(0, len(stream), step)]
+    whole, cut = _heard([stream]), _heard(pieces)
+    assert whole == cut, (whole, cut)
+    _heard(pieces, answer=_answer)
+
+
+def _heard(
+    pieces: Iterable[bytes],
+    answer: Callable[[ServerConnection, Event], None] = lambda connection, event: None,
+) -> tuple[list[Event], str | None]:
+    connection = ServerConnection(Limits(stream_count_max=5))
+    connection.receive(PREFACE + frames.settings([]))
+    found: list[Event] = []
+    for piece in pieces:
+        events = connection.receive(piece)
+        found += events
+        for event in events:
+            answer(connection, event)
+        assert len(connection._streams) <= 5
+        connection.output()
+    return found, str(connection.fault) if connection.fault is not None else None
+
+
+def _answer(connection: ServerConnection, event: Event) -> None:
+    """With what came."""
+    if isinstance(event, Request):
+        assert event.headers is None or dict(event.headers)[":path"]
+        connection.send_headers(event.stream_id, b"\x88")
+    elif isinstance(event, Data):
+        connection.send_data(event.stream_id, event.data)
+        connection.credit(event.stream_id, len(event.data))
+    if not isinstance(event, Reset) and event.is_end:
+        connection.end(event.stream_id, literal("grpc-status", "0"))
+
+
+def header_block(data: bytes) -> None:
+    """Two blocks one after the other, against another's decoder; the first byte is the cut."""
+    if not data:
+        return
+    blocks = data[1 : 1 + data[0]], data[1 + data[0] :]
+    ours = HeaderDecoder(list_size_max=1 << 20)
+    theirs = hpack.Decoder(max_header_list_size=1 << 20)
+    for block in blocks:
+        try:
+            found = ours.decode(block)
+        except Fault:
+            return
+        if found is None:
+            return
+        expected = theirs.decode(block, raw=True)
+        shown = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in found]
+        assert shown == list(map(tuple, expected)), (found, expected)
+
+
+def grpc_message(data: bytes) -> None:
+    """The first byte says how it is compressed, and where it is cut."""
+    if not data:
+        return
+    encoding = ("identity", "gzip", "deflate", "zstd")[data[0] % 4]
+    step, stream = data[0] + 1, data[1:]
+    whole = _messages(encoding, [stream])
+    cut = _messages(encoding, [stream[at : at + step] for at in range(0, len(stream), step)])
+    assert whole == cut, (whole, cut)
+
+
+def _messages(encoding: str, pieces: Iterable[bytes]) -> tuple[list[bytes], str | None]:
+    reader, found = MessageReader(size_max=1 << 16, encoding=encoding), list[bytes]()
+    try:
+        for piece in pieces:
+            messages = reader.feed(piece)
+            assert all(len(each) <= 1 << 16 for each in messages)
+            assert reader.buffered_bytes <= (1 << 16) + 5
+            found += messages
+    except Unreadable as error:
+        return [], error.message
+    return found, None
+
+
+def authorization(data: bytes) -> None:
+    """Who a header says that it is, at the 5.x port and at the HTTP port."""
+    text = data.decode("utf-8", "surrogateescape")
+    with contextlib.suppress(Unauthenticated):
+        name, digest = guard._signature(text)
+        assert name
+        assert digest
+    with contextlib.suppress(Unauthenticated):
+        user_of(text)
+
+
+def signature(data: bytes) -> None:
+    """What a 4.x request has signed: its own signature changes nothing of it."""
+    ext = seeds.decode_ext(data)
+    for version in (0, 500):
+        content = content_of(Command(code=310, opaque=1, ext=ext, body=b"body", version=version))
+        other = {**ext, "Signature": "x"}
+        changed = Command(code=310, opaque=1, ext=other, body=b"body", version=version)
+        assert content_of(changed) == content
+        assert content.endswith(b"body")
+    assert len(carried_signature(ext)) <= len(ext.get("Signature", "").encode("utf-8", "replace"))
+
+
 TARGETS = {
     each.name: each
     for each in (
@@ -217,5 +343,14 @@ TARGETS = {
         Target(name="sql92", run=sql92, seeds=seeds.conditions),
         Target(name="receipt", run=receipt, seeds=seeds.receipts),
         Target(name="record", run=records, seeds=seeds.records),
+        Target(name="http2", run=http2, seeds=seeds.http2_frames),
+        Target(name="authorization", run=authorization, seeds=seeds.authorizations),
+        Target(name="signature", run=signature, seeds=seeds.signatures),
+        Target(name="header_block", run=header_block, seeds=seeds.header_blocks),
+        Target(name="grpc_message", run=grpc_message, seeds=seeds.grpc_messages),
+        Target(name="plain_acl", run=doors.plain_acl, seeds=seeds.plain_acls),
+        Target(name="subject", run=doors.subject, seeds=seeds.subjects),
+        Target(name="certificate", run=doors.certificate, seeds=seeds.certificates),
+        Target(name="entrance", run=doors.entrance, seeds=seeds.first_bytes),
     )
 }

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.unit.store.making import routed
+
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.retries import RetryOptions
@@ -28,9 +30,10 @@ from dueline.server.grpc.options import GrpcOptions
 from dueline.server.grpc.server import GrpcServer
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.ticker import GateTicker
+from dueline.server.tls import Tls, TlsOptions
 from dueline.server.writer import Writer
 from dueline.store import CORNER_START, Files, Store, StoreOptions
-from dueline.store.restore import carry
+from dueline.store.carrying import carried
 
 SMALL = StoreOptions(commit_segment_size_bytes=64 << 20, delay_segment_size_bytes=64 << 20)
 
@@ -41,7 +44,12 @@ class TestBroker:
     __test__ = False
 
     def __init__(
-        self, folder: Path, options: GrpcOptions, *, rules: BrokerOptions | None = None
+        self,
+        folder: Path,
+        options: GrpcOptions,
+        *,
+        rules: BrokerOptions | None = None,
+        mode: str = "permissive",
     ) -> None:
         self.folder = folder
         self.failures: list[BaseException] = []
@@ -67,7 +75,7 @@ class TestBroker:
         self.server = GrpcServer(
             self.broker,
             options,
-            folder=folder / "tls",
+            tls=Tls(TlsOptions(mode=mode), folder / "tls"),
             on_failure=self.failures.append,
         )
         self._stopping = threading.Event()
@@ -114,7 +122,8 @@ class TestBroker:
             )
             window = self.store.window(corner)
             if len(window):
-                self.store.deliver([carry(self.store.read_window(window))])
+                rows = self.store.read_window(window)
+                self.store.deliver(list(carried(rows, routed(rows))))
 
 
 def main() -> None:
@@ -124,19 +133,18 @@ def main() -> None:
     parser.add_argument("--attempts", type=int)
     parser.add_argument("--invisible-min", type=int, default=500)
     parser.add_argument("--ask-first", type=int, default=2_000)
-    parser.add_argument("--tls", default="auto")
+    parser.add_argument("--tls", default="permissive")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     options = GrpcOptions(
         address=f"127.0.0.1:{arguments.port}",
         invisible_ms_min=arguments.invisible_min,
-        tls=arguments.tls,
     )
     rules = BrokerOptions(
         retries=RetryOptions(attempt_count_max=arguments.attempts),
         transactions=TransactionOptions(first_ask_ms=arguments.ask_first, ask_interval_ms=5_000),
     )
-    with TestBroker(arguments.folder, options, rules=rules) as broker:
+    with TestBroker(arguments.folder, options, rules=rules, mode=arguments.tls) as broker:
         _say(event="ready", port=broker.server.port)
         sys.stdin.read()
     _say(event="stopped")

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 
+from tests.waiting import PATIENCE_S
+
 import grpc
 from dueline.server.grpc.schema import METHODS, SERVICE
 from dueline.server.grpc.stubs import message_class
-
-SECONDS_MAX = 20.0
 
 
 class Caller:
@@ -47,10 +47,10 @@ class Caller:
         """One call, one answer."""
         request = message_class(METHODS[method][0])(**fields)
         return self._stub("unary_unary", method)(
-            request, metadata=self._metadata, timeout=SECONDS_MAX
+            request, metadata=self._metadata, timeout=PATIENCE_S
         )
 
-    def stream(self, method: str, *, timeout_s: float = SECONDS_MAX, **fields: Any) -> Any:
+    def stream(self, method: str, *, timeout_s: float = PATIENCE_S, **fields: Any) -> Any:
         """One call, a stream of answers."""
         request = message_class(METHODS[method][0])(**fields)
         return self._stub("unary_stream", method)(

@@ -23,7 +23,7 @@ import pytest
 from tests.conftest import IS_SOAK
 from tests.grpc.broker import TestBroker
 from tests.grpc.calls import Caller, held_open, serves
-from tests.interop.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.grpc.stubs import message_class
@@ -46,16 +46,16 @@ class Figures:
         self.before = self.now()
 
     def now(self) -> dict[str, int]:
-        loop, front = self._broker.server._loop, self._broker.server._front
+        loop, listener = self._broker.server._loop, self._broker.server.listener
         assert loop is not None
-        assert front is not None
+        assert listener is not None
 
         async def count() -> int:
             return len(asyncio.all_tasks())
 
         return {
             "tasks": asyncio.run_coroutine_threadsafe(count(), loop).result(20),
-            "connections": len(front._sides),
+            "connections": len(listener.links.all) + len(listener.entrance.newcomers),
             "clients": len(self._broker.server._clients),
             "watches": len(self._broker.broker.reading.watches),
         }
@@ -63,7 +63,7 @@ class Figures:
     def wait_until_as_before(self) -> None:
         """Fails with what is left."""
         try:
-            wait_until(self._is_as_before, what="everything as before", seconds_max=30)
+            wait_until(self._is_as_before, what="everything as before")
         except TimeoutError as error:
             raise AssertionError(f"{error}: before {self.before}, now {self.now()}") from None
 
@@ -110,7 +110,8 @@ def test_idle_telemetry_streams_cost_no_thread_and_leave_nothing(
             what="all streams",
         )
         assert serves(caller, topic)
-        assert threads_of(broker) == threads
+        # The pool for what blocks may have grown by a thread or two for those who were served.
+        assert threads_of(broker) < threads + STREAMS // 10
         end.set()
         for stream in streams:
             stream.cancel()
@@ -145,7 +146,7 @@ def test_cancelled_long_polls_leave_nothing_and_stop_nobody(
 def _poll(caller: Caller, topic: str) -> Any:
     return caller.stream(
         "ReceiveMessage",
-        timeout_s=60,
+        timeout_s=PATIENCE_S,
         group={"name": "g"},
         message_queue={"topic": {"name": topic}},
         batch_size=1,
@@ -194,9 +195,11 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestBroker]:
 def test_connection_that_does_not_go_on_is_closed_in_time(
     impatient: TestBroker, opening: str
 ) -> None:
-    front = impatient.server._front
-    assert front is not None
-    with socket.create_connection(("127.0.0.1", impatient.server.port), timeout=20) as silent:
+    listener = impatient.server.listener
+    assert listener is not None
+    with socket.create_connection(
+        ("127.0.0.1", impatient.server.port), timeout=PATIENCE_S
+    ) as silent:
         silent.sendall(OPENINGS[opening]())
         try:
             while silent.recv(4096):  # fails after 20 seconds
@@ -204,7 +207,10 @@ def test_connection_that_does_not_go_on_is_closed_in_time(
         except ConnectionResetError:
             pass
 
-    wait_until(lambda: not front._sides, what="no connection left")
+    wait_until(
+        lambda: not listener.links.all and not listener.entrance.newcomers,
+        what="no connection left",
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +219,7 @@ def test_connection_that_does_not_go_on_is_closed_in_time(
 def test_connection_that_speaks_another_language_is_closed(
     broker: TestBroker, caller: Caller, topic: str, first: bytes
 ) -> None:
-    with socket.create_connection(("127.0.0.1", broker.server.port), timeout=20) as other:
+    with socket.create_connection(("127.0.0.1", broker.server.port), timeout=PATIENCE_S) as other:
         other.sendall(first)
         while other.recv(4096):
             pass
@@ -227,7 +233,7 @@ def test_silent_connections_do_not_stop_others(
     with ExitStack() as connections:
         for _ in range(CONNECTIONS):
             connections.enter_context(
-                socket.create_connection(("127.0.0.1", broker.server.port), timeout=20)
+                socket.create_connection(("127.0.0.1", broker.server.port), timeout=PATIENCE_S)
             )
         assert serves(caller, topic)
 

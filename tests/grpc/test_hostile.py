@@ -9,6 +9,7 @@ from tests.conftest import IS_SOAK
 from tests.grpc.broker import TestBroker
 from tests.grpc.calls import Caller, held_open, serves
 from tests.grpc.fuzzing import Fuzzer, fields_of
+from tests.waiting import PATIENCE_S
 
 from dueline.server.grpc.schema import METHODS, PACKAGE, SERVICE
 from dueline.server.grpc.stubs import build_pool, message_class
@@ -32,7 +33,7 @@ def test_senseless_requests_are_answered_with_a_status(
 
     for _ in range(CALLS_PER_METHOD):
         request = fuzzer.fill(request_class())
-        answer = caller._stub("unary_unary", method)(request, metadata=FUZZ, timeout=20)
+        answer = caller._stub("unary_unary", method)(request, metadata=FUZZ, timeout=PATIENCE_S)
         assert answer.status.code >= OK, request
         assert answer.status.code != 50001, (request, answer)
 
@@ -50,7 +51,9 @@ def test_senseless_receives_are_answered_with_a_status(
         request = fuzzer.fill(request_class())
         request.long_polling_timeout.seconds = min(request.long_polling_timeout.seconds, 0)
         request.long_polling_timeout.nanos = 0
-        answers = list(caller._stub("unary_stream", method)(request, metadata=FUZZ, timeout=20))
+        answers = list(
+            caller._stub("unary_stream", method)(request, metadata=FUZZ, timeout=PATIENCE_S)
+        )
         assert answers[0].status.code >= OK, request
         assert answers[0].status.code != 50001, (request, answers)
 
@@ -66,7 +69,7 @@ def test_senseless_commands_do_not_end_their_stream(caller: Caller, topic: str) 
 
     end = threading.Event()
     call = caller._stub("stream_stream", "Telemetry")
-    stream = call(held_open(*senseless, sound, end=end), metadata=FUZZ, timeout=60)
+    stream = call(held_open(*senseless, sound, end=end), metadata=FUZZ, timeout=PATIENCE_S)
     answers = [next(stream) for _ in range(asked + 1)]
     end.set()
     stream.cancel()
@@ -105,7 +108,7 @@ def test_bytes_that_are_no_request_are_answered_with_a_status(
     codes = set()
     for turn in range(CALLS_PER_METHOD):
         data = fuzzer.noise() if turn % 4 == 0 else fuzzer.wrong_types(request.DESCRIPTOR)
-        answered = call(data, metadata=FUZZ, timeout=20)
+        answered = call(data, metadata=FUZZ, timeout=PATIENCE_S)
         first = next(answered, None) if method not in UNARY else answered
         if first is not None:  # a stream that said nothing sensible ends without a word
             codes.add(first.status.code)

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 from tests.grpc.calls import Caller
-from tests.interop.waiting import wait_until
 from tests.ports import free_ports
 from tests.serve.conftest import Served, served
+from tests.waiting import wait_until
 
 import grpc
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.grpc.broker import TestBroker
 from tests.grpc.calls import Caller
-from tests.interop.waiting import wait_until
+from tests.waiting import wait_until
 
 OK, BAD, ILLEGAL_POLLING, ILLEGAL_OFFSET = 20000, 40000, 40018, 40019
 ILLEGAL_TOPIC, NOTHING, NO_OFFSET = 40002, 40401, 40404

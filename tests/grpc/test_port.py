@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.grpc.calls import Caller
 from tests.ports import free_ports
+from tests.waiting import PATIENCE_S
 
 from dueline.config import load
 from dueline.errors import InvalidRequest, Unavailable
@@ -57,15 +58,20 @@ def test_port_can_be_off(tmp_path: Path) -> None:
 def test_what_only_the_port_needs_is_loaded_with_it() -> None:
     program = (
         "import sys, dueline.server.process\n"
-        "before = {'grpc', 'cryptography'} & set(sys.modules)\n"
+        "names = {'google.protobuf', 'dueline.wire.http2', 'cryptography', 'grpc'}\n"
+        "before = names & set(sys.modules)\n"
         "import dueline.server.grpc.server\n"
-        "print(sorted(before), sorted({'grpc', 'cryptography'} & set(sys.modules)))"
+        "print(sorted(before), sorted(names & set(sys.modules)))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
     )
 
-    assert result.stdout.strip() == "[] ['grpc']"
+    assert result.stdout.strip() == "[] ['dueline.wire.http2', 'google.protobuf']"
 
 
 def test_taken_port_is_a_clear_error_and_lets_go_of_the_store(tmp_path: Path) -> None:
@@ -86,4 +92,4 @@ def test_taken_port_is_a_clear_error_and_lets_go_of_the_store(tmp_path: Path) ->
 
 def test_certificate_without_its_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="both or neither"):
-        broker_in(tmp_path, **{"grpc.certificate": "some.pem"})
+        broker_in(tmp_path, **{"tls.certificate": "some.pem"})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.grpc.broker import TestBroker
 from tests.grpc.calls import Caller, held_open, serves
-from tests.interop.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 import grpc
 from dueline.server.grpc.options import GrpcOptions
@@ -31,7 +31,7 @@ def scarce(tmp_path: Path) -> Iterator[TestBroker]:
 def poll(caller: Caller, topic: str) -> Any:
     return caller.stream(
         "ReceiveMessage",
-        timeout_s=60,
+        timeout_s=PATIENCE_S,
         group={"name": "g"},
         message_queue={"topic": {"name": topic}},
         filter_expression={"type": 1, "expression": "*"},

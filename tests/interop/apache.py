@@ -20,8 +20,8 @@ from tests.interop import toolchain
 from tests.interop.logback import write_logback
 from tests.interop.processes import Process
 from tests.interop.remoting import Connection
-from tests.interop.waiting import wait_until
 from tests.ports import free_ports
+from tests.waiting import wait_until
 
 from dueline.wire import RequestCode, ResponseCode
 
@@ -29,7 +29,6 @@ CLUSTER = "DefaultCluster"
 BROKER = "broker-a"
 # Short ones first, so that a test of retries does not take minutes; the first three are enough.
 LEVELS = "1s 2s 3s 4s 5s 6s 7s 8s 9s 10s 11s 12s 13s 14s 15s 16s 1h 2h"
-START_SECONDS_MAX = 90.0
 
 # Starts quickly and takes little; a benchmark wants the other things.
 _TEST_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m")
@@ -190,7 +189,9 @@ class Apache:
         """Stop whatever runs."""
         self._processes.close()
 
-    def _java(self, jvm: Sequence[str], main: str, settings_path: str) -> Process:
+    def _java(
+        self, jvm: Sequence[str], main: str, settings_path: str, *, options: Sequence[str] = ("-c",)
+    ) -> Process:
         process = Process(
             [
                 *_JAVA,
@@ -199,7 +200,7 @@ class Apache:
                 "-cp",
                 toolchain.class_path(self.release),
                 main,
-                "-c",
+                *options,
                 settings_path,
             ],
             cwd=self.folder,
@@ -226,6 +227,6 @@ class Apache:
                 return False
 
         try:
-            wait_until(answers, what=f"{self.release} {address}", seconds_max=START_SECONDS_MAX)
+            wait_until(answers, what=f"{self.release} {address}")
         except TimeoutError as error:
             raise TimeoutError(f"{error}: {process.story()}") from None

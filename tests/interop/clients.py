@@ -10,7 +10,8 @@ the commands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.interop import toolchain
@@ -35,6 +36,8 @@ class Client:
     kind: str
     name_server: str
     folder: Path
+    java_options: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, command: str, **options: object) -> Process:
         """Start a program and leave it running."""
@@ -44,7 +47,10 @@ class Client:
         return Process(
             [*self._program(), *arguments],
             cwd=self.folder,
-            environment={"HOME": str(self.folder), "ROCKETMQ_GO_LOG_LEVEL": "warn"},
+            environment={
+                **{"HOME": str(self.folder), "ROCKETMQ_GO_LOG_LEVEL": "warn"},
+                **self.environ,
+            },
         )
 
     def run(self, command: str, **options: object) -> list[Event]:
@@ -65,6 +71,7 @@ class Client:
         logs = self.folder / "logs"
         return [
             *_JAVA,
+            *self.java_options,
             f"-Duser.home={self.folder}",
             f"-Drocketmq.client.logRoot={logs}",
             f"-Drocketmq.client.localOffsetStoreDir={self.folder / 'offsets'}",

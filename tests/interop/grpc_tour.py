@@ -33,11 +33,11 @@ PYTHON_CLIENT: Final = "rocketmq-python-client==5.1.2"
 LANGUAGES: Final = ("python", "node", "java", "go")
 
 
-def start(language: str, endpoint: str, prefix: str, folder: Path) -> Process:
+def start(language: str, endpoint: str, prefix: str, folder: Path, **environ: str) -> Process:
     """Start a tour; its files and logs go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [*program(language, folder), endpoint, prefix]
-    return Process(command, cwd=folder, environment={"HOME": str(folder)})
+    return Process(command, cwd=folder, environment={"HOME": str(folder), **environ})
 
 
 def program(language: str, folder: Path) -> list[str]:

@@ -15,13 +15,14 @@ from pathlib import Path
 from tests.interop.apache import LEVELS
 from tests.interop.remoting import Connection
 from tests.interop.servers import Server
-from tests.serve.conftest import Served, served, wait_until
+from tests.serve.conftest import Served, served
+from tests.waiting import wait_until
 
 from dueline.wire import RequestCode, ResponseCode
 from dueline.wire.admin_bodies import GroupConfigBody
 
 FREE = "127.0.0.1:0"
-PORTS = ("--name-server", FREE, "--remoting", FREE, "--grpc", FREE)
+PORTS = ("--name-server", FREE, "--remoting", FREE, "--grpc", FREE, "--http", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +47,10 @@ class Live:
 def live_broker(folder: Path) -> Iterator[Live]:
     words = (*PORTS, "--set", "grpc.invisible_min=500ms", "--set", f"store.levels={LEVELS}")
     with served(folder, *words) as running:
-        endpoint = _address(running, "5.x clients")
+        endpoint = address(running, "5.x clients")
         server = Server(
             name="serve",
-            name_server=_address(running, "name server"),
+            name_server=address(running, "name server"),
             levels=LEVELS,
             is_5x=True,
         )
@@ -59,7 +60,7 @@ def live_broker(folder: Path) -> Iterator[Live]:
         running.stop()
 
 
-def _address(running: Served, name: str) -> str:
+def address(running: Served, name: str) -> str:
     def found() -> str | None:
         match = re.search(rf"RocketMQ {re.escape(name)} on (\S+)", running.output)
         assert match or running.process.poll() is None, f"it ended: {running.output}"

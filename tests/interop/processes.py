@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.interop.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 Event = dict[str, Any]
 
@@ -88,7 +88,6 @@ class Process:
         count: int = 1,
         *,
         of: Callable[[Event], bool] = lambda event: True,
-        seconds_max: float = 60.0,
     ) -> list[Event]:
         """At least `count` events of a kind; fails if the program ends before."""
 
@@ -103,16 +102,16 @@ class Process:
             return None
 
         try:
-            return wait_until(enough, what=f"{count} x {name}", seconds_max=seconds_max)
+            return wait_until(enough, what=f"{count} x {name}")
         except TimeoutError as error:
             raise TimeoutError(f"{error}; {self.story()}") from None
 
-    def finish(self, *, seconds_max: float = 90.0) -> list[Event]:
+    def finish(self) -> list[Event]:
         """Wait until the program ends by itself, and give all its events."""
         try:
-            self._process.wait(seconds_max)
+            self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            raise TimeoutError(f"still running after {seconds_max:g} s; {self.story()}") from None
+            raise TimeoutError(f"still running after {PATIENCE_S:g} s; {self.story()}") from None
         self._reader.join()
         return self.events()
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from tests.waiting import PATIENCE_S
+
 from dueline.wire import Command, FrameDecoder, Language, Serialization
 
 _READ_BYTES = 1 << 16
@@ -21,7 +23,7 @@ class Connection:
         address: str,
         *,
         serialization: Serialization = Serialization.JSON,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float = PATIENCE_S,
     ) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout_seconds)

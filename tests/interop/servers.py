@@ -14,8 +14,8 @@ from typing import Final
 
 from tests.interop.apache import LEVELS, Apache
 from tests.interop.remoting import Connection
-from tests.interop.waiting import wait_until
 from tests.remoting.serving import RunningBroker
+from tests.waiting import wait_until
 
 from dueline.broker import BrokerOptions
 from dueline.broker.transactions import TransactionOptions

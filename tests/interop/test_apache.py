@@ -9,6 +9,7 @@ from tests.interop.apache import Apache
 from tests.interop.clients import Client
 
 
+@pytest.mark.soak  # whether the reference can be started again
 @pytest.mark.parametrize("release", ["apache49", "apache5"])
 def test_broker_starts_again_on_its_store(release: str, tmp_path: Path) -> None:
     with Apache.start(release, tmp_path) as apache:

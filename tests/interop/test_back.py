@@ -15,8 +15,8 @@ import pytest
 from tests.interop.apache import Apache
 from tests.interop.clients import Client
 from tests.interop.remoting import Connection
-from tests.interop.waiting import wait_until
 from tests.remoting.serving import SMALL, RunningBroker
+from tests.waiting import wait_until
 
 from dueline.client import Producer
 from dueline.message import decode_properties

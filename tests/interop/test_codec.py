@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.interop.remoting import Connection
 from tests.interop.servers import Server
-from tests.interop.waiting import wait_until
+from tests.waiting import wait_until
 
 from dueline.clock import system_time_ms
 from dueline.message import encode_properties

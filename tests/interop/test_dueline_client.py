@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from tests.interop.clients import Client
 from tests.interop.servers import Server
-from tests.interop.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.client import Consumer, Outgoing, Producer, Received
 from dueline.clock import system_time_ms
@@ -125,6 +125,6 @@ def run_command(*words: str) -> str:
         [sys.executable, "-m", "dueline", *words],
         stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=True,
     ).stdout

@@ -33,7 +33,7 @@ def test_client_that_lets_the_broker_divide_gets_everything(
         java5.send(topic=topic, count=8, body="good")
         java5.send(topic=topic, count=4, body="later", level=2)
         java5.send(topic=topic, body="bad")
-        consumer.wait_events("received", of=lambda e: e["attempt"] == 1, seconds_max=90)
+        consumer.wait_events("received", of=lambda e: e["attempt"] == 1)
         consumer.wait_events("received", 14)
         received = consumer.events("received")
 

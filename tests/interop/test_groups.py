@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.interop.clients import Client
-from tests.interop.waiting import wait_until
+from tests.waiting import wait_until
 
 
 def test_survivor_takes_over_the_queues_of_a_killed_consumer(
@@ -20,12 +20,12 @@ def test_survivor_takes_over_the_queues_of_a_killed_consumer(
             client.send(topic=topic, count=8, body="shared")
             return bool(victim.events("received") and survivor.events("received"))
 
-        wait_until(both_have_received, what="both consumers to receive", seconds_max=120)
+        wait_until(both_have_received, what="both consumers to receive")
         victim.kill()
         sent = client.send(topic=topic, count=8, body="after")
         wanted = {event["id"] for event in sent}
 
-        survivor.wait_events("received", 8, of=lambda event: event["id"] in wanted, seconds_max=120)
+        survivor.wait_events("received", 8, of=lambda event: event["id"] in wanted)
 
     queues = {e["queue"] for e in survivor.events("received") if e["id"] in wanted}
     assert queues == {0, 1, 2, 3}

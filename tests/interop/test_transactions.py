@@ -49,8 +49,8 @@ def test_undecided_message_is_asked_for_and_then_received(
         ) as producer,
     ):
         (sent,) = producer.wait_events("sent")
-        checked = producer.wait_events("checked", seconds_max=120)
-        (received,) = consumer.wait_events("received", seconds_max=120)
+        checked = producer.wait_events("checked")
+        (received,) = consumer.wait_events("received")
 
     assert checked[0]["id"] == sent["id"]
     assert checked[0]["topic"] == topic

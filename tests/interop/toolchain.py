@@ -27,6 +27,7 @@ SOURCES = {
     "java5": ("java5", "java"),
     "apache49": ("apache49",),
     "apache5": ("apache5",),
+    "proxy5": ("proxy5",),
     "go": ("go",),
 }
 

@@ -20,7 +20,7 @@ import pytest
 
 from dueline import __version__
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE_BYTES_MAX = 6 << 20

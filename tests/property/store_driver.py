@@ -18,6 +18,7 @@ from dueline.store import Answer, Corner, PutResult, ReadStatus, Store, StoreOpt
 from dueline.store import record as records
 from dueline.store.thresholds import Thresholds
 
+SHORT_MS = 500
 LEVEL_TABLES = ("1s 5s 10s", "2s 1m", "1s 2s 3s 4s")
 TINY = Thresholds(
     part_rows=3, merge_run_count=3, scan_run_rows=4, merge_key_file_count=3, forget_states_min=8
@@ -81,7 +82,9 @@ class StoreDriver(RuleBasedStateMachine):
             disk_used_ratio_max=1.0,
             thresholds=TINY,
         )
-        return open_store(self.path, self.wall, options)
+        store = open_store(self.path, self.wall, options)
+        store.aside.keep(SHORT_MS)
+        return store
 
     @property
     def path(self) -> Path:
@@ -258,9 +261,9 @@ class StoreDriver(RuleBasedStateMachine):
         else:  # held back, and looked at again soon
             assert self.store.gate_next_ms is not None
             assert now_ms < self.store.gate_next_ms <= now_ms + 10
-        assert self.store.pending_by_topic() == self.model.by_topic()
+        assert self.store.survey().pending_by_topic() == self.model.by_topic()
         for topic in (None, *TOPICS):
-            found = self.store.pending_by_bucket(1_000, topic)
+            found = self.store.survey().pending_by_bucket(1_000, topic)
             assert found == self.model.by_bucket(1_000, topic)
         latest = max(
             (shown.store_ms for queue in self.model.queues.values() for shown in queue), default=0

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 PENDING, CARRIED, VISIBLE, CANCELLED, DROPPED = "pending", "carried", "visible", "cancelled", "gone"
+EXPIRED = "expired"
 
 Queue = tuple[str, int]
 
@@ -195,7 +196,7 @@ class Model:
 
     def _stamps(self, fresh: list[Delayed], now_ms: int, emptied: set[Queue]) -> list[int]:
         """The store time of each: when it is due, or now. Where others of its queue are late or
-        wait, when it was due, but not before what was shown or what is too late to be waited for.
+        wait, when it was due, or when those were that are waited for; not before what was shown.
         """
         first_ms = now_ms - self._order_wait_ms
         at_least: dict[Queue, int] = {}
@@ -206,6 +207,9 @@ class Model:
                 if other.state == PENDING and other.queue == queue and other not in fresh
             ]
             is_late = any(first_ms < other.due_ms <= now_ms for other in others)
+            own = [message.due_ms for message in fresh if message.queue == queue]
+            if not any(first_ms < due_ms < now_ms for due_ms in own):
+                continue
             if is_late or self._waiting(queue, now_ms):
                 shown = self.queues[queue][-1:]
                 at_least[queue] = shown[0].store_ms if shown else 0
@@ -213,9 +217,7 @@ class Model:
                 at_least[queue] = now_ms
         stamps = []
         for message in fresh:
-            least_ms = at_least.get(message.queue, now_ms)
-            if message.due_ms <= first_ms:
-                least_ms = now_ms
+            least_ms = max(at_least.get(message.queue, now_ms), first_ms)
             if message.queue in at_least and message.due_ms < now_ms:
                 at_least[message.queue] = max(message.due_ms, least_ms)
             stamps.append(max(message.due_ms, least_ms))
@@ -275,10 +277,13 @@ class Model:
         for name, due_ms in requests:
             for message in self.changeable(name):
                 chosen[message.seq] = max(due_ms, now_ms)
+        self.move([(self.messages[seq], due_ms) for seq, due_ms in chosen.items()], now_ms)
+
+    def move(self, chosen: list[tuple[Delayed, int]], now_ms: int) -> None:
+        """Let messages be due at other times, in this order."""
         if chosen:
             self.accepted_ms = max(self.accepted_ms, now_ms)
-        for seq, due_ms in chosen.items():
-            old = self.messages[seq]
+        for old, due_ms in chosen:
             self.end(old, CANCELLED)
             self.put_delayed(
                 due_ms=due_ms,

@@ -34,8 +34,8 @@ from tests.property.store_driver import (
     Row,
     StoreDriver,
 )
-from tests.property.store_model import CANCELLED
-from tests.unit.store.making import int64s
+from tests.property.store_model import CANCELLED, EXPIRED, Delayed
+from tests.unit.store.making import int64s, routed, taken_aside
 
 from dueline.audit import Severity, audit
 from dueline.message import Message
@@ -45,6 +45,8 @@ from dueline.store import (
     PutResult,
     restore,
 )
+from dueline.store.carrying import carried
+from dueline.store.numbers import DONE, UNKNOWN
 from dueline.store.pending import half_to_message
 
 # What recovery must be able to make again from the logs; mostly nothing is lost.
@@ -61,7 +63,7 @@ LOSSES = st.sampled_from(
     ]
 )
 STEP_COUNT = 150 if IS_SOAK else 100
-RUN_COUNT = EXAMPLES // 4 if IS_SOAK else EXAMPLES  # each is many steps
+RUN_COUNT = EXAMPLES // 4  # each is many steps
 
 
 class StoreMachine(StoreDriver):
@@ -203,6 +205,20 @@ class StoreMachine(StoreDriver):
         delivered, skipped, _ = self.model.deliver(origins, [], now_ms, emptied)
         assert (result.delivered_count, result.skipped_count) == (delivered, skipped)
 
+    @rule()
+    def shortcut(self) -> None:
+        """Short delays are carried over without a window; a pipeline may have been quicker."""
+        rows = taken_aside(self.store)
+        if rows is None:
+            return
+        now_ms, emptied = self.now_ms, self.emptied_queues()
+
+        result = self.store.deliver(list(carried(rows, routed(rows))))
+
+        origins = rows.column("origin").to_pylist()
+        delivered, skipped, _ = self.model.deliver(origins, [], now_ms, emptied)
+        assert (result.delivered_count, result.skipped_count) == (delivered, skipped)
+
     # Time
 
     @rule(step_ms=STEPS)
@@ -261,6 +277,49 @@ class StoreMachine(StoreDriver):
         assert found.tolist() == sorted(chosen)
         for seq in chosen:
             self.model.end(self.model.messages[seq], CANCELLED)
+
+    @precondition(lambda self: self.model.messages)
+    @rule(choices=st.lists(CHOICE, min_size=1, max_size=6), is_expiry=st.booleans())
+    def end_numbers(self, choices: list[int], is_expiry: bool) -> None:
+        """Cancel by number, as jobs do, or let expire."""
+        seqs = sorted({choice % (len(self.model.messages) + 2) for choice in choices})
+        self.now_ms  # noqa: B018
+        known = [seq for seq in seqs if seq < len(self.model.messages)]
+        free = [s for s in known if self.model.messages[s].state in ("pending", "carried")]
+
+        if is_expiry:
+            assert self.store.numbers.expire(int64s(*seqs)) == len(free)
+        else:
+            answers = self.store.numbers.cancel(int64s(*seqs)).tolist()
+            assert all(answers[seqs.index(seq)] == DONE for seq in free)
+            assert all(answers[n] == UNKNOWN for n, seq in enumerate(seqs) if seq not in known)
+        for seq in free:
+            self.model.end(self.model.messages[seq], EXPIRED if is_expiry else CANCELLED)
+
+    @precondition(lambda self: self.model.messages)
+    @rule(choices=st.lists(CHOICE, min_size=1, max_size=5), delay=DELAYS, is_shift=st.booleans())
+    def move_numbers(self, choices: list[int], delay: int, is_shift: bool) -> None:
+        """Move by number, as jobs do: to a time, by a shift, or to now."""
+        now_ms = self.now_ms
+        seqs = sorted({choice % len(self.model.messages) for choice in choices})
+        rows = [self.model.messages[seq] for seq in seqs]
+        free = [message for message in rows if message.state in ("pending", "carried")]
+        due_ms = [m.due_ms + delay - 2 if is_shift else now_ms + delay - 2 for m in rows]
+        moves = [
+            (message, max(due, now_ms))
+            for message, due in zip(rows, due_ms, strict=True)
+            if message in free and not self.is_due_at(message, due)
+        ]
+
+        answers = self.store.numbers.move(int64s(*seqs), int64s(*due_ms)).tolist()
+
+        assert all(answers[rows.index(message)] == DONE for message in free)
+        self.model.move(moves, now_ms)
+
+    def is_due_at(self, message: Delayed, due_ms: int) -> bool:
+        """Does the store take it for one that need not be moved?"""
+        known_ms = message.due_ms if message.state == "pending" else message.gate_due_ms
+        return known_ms == due_ms
 
     @rule(choices=st.lists(st.tuples(CHOICE, DELAYS), min_size=1, max_size=3))
     def reschedule(self, choices: list[tuple[int, int]]) -> None:

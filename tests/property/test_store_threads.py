@@ -139,7 +139,7 @@ class Crowd:
         assert all(store_ms <= now_ms for store_ms in times)
 
     def _count(self, random: random.Random) -> None:
-        by_topic = self.store.pending_by_topic()
+        by_topic = self.store.survey().pending_by_topic()
         assert all(count > 0 for count in by_topic.values())
         self.store.next_due_ms()
         self.store.stats()

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.interop.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -39,7 +39,7 @@ class Raw:
         self.socket = socket.socket()
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(60)
+        self.socket.settimeout(PATIENCE_S)
         self.socket.connect(("127.0.0.1", port))
         self._opaque = 0
         self._data = b""
@@ -140,7 +140,7 @@ def served(folder: Path) -> Iterator[Served]:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            process.wait(60)
+            process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

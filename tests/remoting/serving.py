@@ -12,16 +12,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from dueline import compiled
 from dueline.broker import Broker, BrokerOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.quotas import Quotas
 from dueline.clock import Clock
 from dueline.server.asker import Asker
+from dueline.server.process import KERNELS
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.service import RemotingOptions, RemotingService
 from dueline.server.threads import start_thread
 from dueline.server.ticker import GateTicker
+from dueline.server.tls import Tls, TlsOptions
 from dueline.server.writer import Writer
 from dueline.store import Files, Store, StoreOptions, restore
 
@@ -47,9 +51,21 @@ class RunningBroker:
         options: StoreOptions = SMALL,
         rules: BrokerOptions | None = None,
         limits: Limits | None = None,
+        tls: TlsOptions | None = None,
+        quotas: Quotas | None = None,
         queue_count_max: int = 20_000,
         files: Files | None = None,
+        is_compiled: bool = True,
+        may_fail: bool = False,
     ) -> None:
+        """Prepare.
+
+        Args:
+            is_compiled: sends of a turn are read by kernels, where there is Numba.
+            may_fail: the test breaks its disk: any of its threads may report that, at any time.
+        """
+        self._may_fail = may_fail
+        has_rows = is_compiled and compiled.load(KERNELS)
         self.failures: list[BaseException] = []
         self.clock = Clock()
         # A message's id has the broker's address in it, so ports are chosen before the store opens.
@@ -60,6 +76,7 @@ class RunningBroker:
         self.offsets = ConsumerOffsets(folder / "consumerOffset.json", Files())
         self._writer = Writer(
             self.store.put_all,
+            put_rows=self.store.put_rows,
             count_max=queue_count_max,
             size_bytes_max=256 << 20,
             on_failure=self.failures.append,
@@ -70,8 +87,10 @@ class RunningBroker:
             self.store,
             self.offsets,
             submit=self._writer.submit,
+            submit_rows=self._writer.submit_rows if has_rows else None,
             options=rules,
             receipts_path=folder / "receipts" / "receipts.log",
+            quotas=quotas,
         )
         self.inflight = self.broker.inflight
         self._receipts = ReceiptWriter(self.inflight, on_failure=self.failures.append)
@@ -82,6 +101,7 @@ class RunningBroker:
                 broker=self._listener,
                 limits=limits or Limits(),
             ),
+            tls=Tls(tls, folder / "tls") if tls is not None else None,
             on_failure=self.failures.append,
         )
         self._asker = Asker(self.broker.asking, self.clock, on_failure=self.failures.append)
@@ -136,5 +156,5 @@ class RunningBroker:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-        if error is None:
+        if error is None and not self._may_fail:
             assert self.failures == []

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, records_of
 from tests.remoting.serving import RunningBroker
+from tests.waiting import wait_until
 
 from dueline.wire import Command, RequestCode, fastjson
 from dueline.wire.admin_bodies import ConsumeStats, QueueOffsets, TopicStats

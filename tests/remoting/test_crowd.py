@@ -13,9 +13,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, records_of
 from tests.remoting.serving import RunningBroker
+from tests.waiting import wait_until
 
 from dueline.client import Consumer, Outgoing, Producer
 from dueline.client.values import Received

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.remoting.raw import Raw, Served, frame, served
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

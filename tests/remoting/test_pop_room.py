@@ -6,10 +6,10 @@ import threading
 from typing import Any
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
 from tests.remoting.serving import RunningBroker
 from tests.remoting.test_pop import pop
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.broker.inflight import Taken
 from dueline.store import Record
@@ -202,7 +202,7 @@ def test_messages_taken_for_a_peer_that_has_gone_are_given_back(
     with lane_set.lock, Peer(broker.address) as leaving:
         # It leaves while the broker is about to take the message for it.
         leaving.send(RequestCode.POP_MESSAGE, ext)
-        assert begun.wait(30)
+        assert begun.wait(PATIENCE_S)
         leaving.close()
         wait_until(lambda: len(broker.service.hubs[0].channels) == 1, what="the peer to be gone")
 

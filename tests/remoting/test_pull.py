@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, records_of
 from tests.remoting.serving import RunningBroker
+from tests.waiting import wait_until
 
 from dueline.clock import system_time_ms
 from dueline.wire import RequestCode

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.remoting.peer import Peer, bodies_of, properties_of, records_of
 from tests.remoting.serving import RunningBroker
+from tests.waiting import wait_until
 
 from dueline.clock import system_time_ms
 from dueline.store import Record
@@ -118,7 +118,7 @@ def test_recall_reaches_one_message_of_one_topic(broker: RunningBroker, peer: Pe
 
     by_id = _handle("v1 salaries dueline 9999999999999 u1")
     assert recall(peer, by_id, "salaries").code == 0
-    assert broker.store.pending_by_topic() == {"mytopic": 1, "salaries": 1, "other": 1}
+    assert broker.store.survey().pending_by_topic() == {"mytopic": 1, "salaries": 1, "other": 1}
     assert broker.store.find_delayed("u2")[0].state == 0
 
 

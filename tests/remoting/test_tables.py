@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -140,7 +141,7 @@ class Table:
 def of_handler(hub: int, code: RequestCode) -> Callable[[RunningBroker], Budget]:
     def budget(broker: RunningBroker) -> Budget:
         handler = broker.service.hubs[hub].table[code]
-        return cast(Budget, handler.__self__.budget)  # type: ignore[attr-defined]
+        return cast(Budget, inspect.unwrap(handler).__self__.budget)
 
     return budget
 
@@ -275,7 +276,7 @@ def test_headers_of_producers_that_are_remembered_are_short(
     broker: RunningBroker, peer: Peer
 ) -> None:
     handler = broker.service.hubs[0].table[RequestCode.SEND_MESSAGE_V2]
-    heads = handler.__self__._heads  # type: ignore[attr-defined]
+    heads = inspect.unwrap(handler).__self__._heads
     for number in range(20):
         ext = send_ext("orders", f"{number}" + "p" * 50_000)
         assert peer.call(RequestCode.SEND_MESSAGE_V2, ext, b"x").code == 0

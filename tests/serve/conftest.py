@@ -6,43 +6,26 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
+from tests.children import broker_pid
 from tests.serve.reading import Arrival, arrivals
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.client import Outgoing, Producer
+from dueline.credentials import Credentials
 from dueline.flight.operators import OperatorClient, Report, Reported
 
-READY_S_MAX = 180.0
-"""Spark starts in 6 s on an idle machine, and takes a minute on one that others use too."""
-
-WAIT_S_MAX = 90.0
 TOPIC = "orders"
 PORTS = (
     *("--flight", "127.0.0.1:0", "--name-server", "127.0.0.1:0"),
-    *("--remoting", "127.0.0.1:0", "--grpc", "off"),
+    *("--remoting", "127.0.0.1:0", "--grpc", "off", "--http", "off"),
 )
 SMALL = ("--set", "store.commit_segment_size=16MiB", "--set", "store.delay_segment_size=16MiB")
-
-_Result = TypeVar("_Result")
-
-
-def wait_until(
-    condition: Callable[[], _Result | None], what: str, *, seconds_max: float = WAIT_S_MAX
-) -> _Result:
-    """What the condition returns once it is true."""
-    end_s = time.monotonic() + seconds_max
-    while not (found := condition()):
-        if time.monotonic() > end_s:
-            raise TimeoutError(f"{what}: not within {seconds_max:g} s")
-        time.sleep(0.02)
-    return found
 
 
 def clean_environment(**changes: str) -> dict[str, str]:
@@ -55,6 +38,7 @@ class Served:
 
     def __init__(self, folder: Path, *words: str, **environ: str) -> None:
         self.folder = folder
+        self.who: Credentials | None = None
         self.lines: list[str] = []
         self.process = subprocess.Popen(
             [
@@ -82,14 +66,14 @@ class Served:
     @property
     def address(self) -> str:
         """Where the pipeline and the commands call; waits until it accepts."""
-        return self._said(r"accepting on (\S+)")
+        return self.said(r"accepting on (\S+)")
 
     @property
     def name_server(self) -> str:
         """Where RocketMQ clients begin; waits until it accepts."""
-        return self._said(r"RocketMQ name server on (\S+)")
+        return self.said(r"RocketMQ name server on (\S+)")
 
-    def _said(self, pattern: str) -> str:
+    def said(self, pattern: str) -> str:
         def found() -> str | None:
             match = re.search(pattern, self.output)
             assert match or self.process.poll() is None, f"it ended: {self.output}"
@@ -98,11 +82,17 @@ class Served:
         return wait_until(found, "accepting")
 
     def client(self) -> OperatorClient:
-        return OperatorClient(self.address)
+        """As the user `who`, if access control is on."""
+        return OperatorClient(self.address, self.who)
 
     def producer(self) -> Producer:
         """Sends each message once: a copy would be received twice."""
         return Producer(self.name_server, attempts_max=1)
+
+    @property
+    def broker_pid(self) -> int:
+        """The broker's own process, which is a child of the one that was started."""
+        return broker_pid(self.process.pid)
 
     def report(self) -> Reported:
         with self.client() as client:
@@ -116,7 +106,7 @@ class Served:
             return report if report.driver.status == "ready" else None
 
         try:
-            return wait_until(ready, "a ready pipeline", seconds_max=READY_S_MAX)
+            return wait_until(ready, "a ready pipeline")
         except TimeoutError:
             log = self.folder / "spark.log"
             raise TimeoutError(
@@ -126,8 +116,8 @@ class Served:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code; the output is complete then."""
         self.process.send_signal(number)
-        code = self.process.wait(WAIT_S_MAX)
-        self._reader.join(WAIT_S_MAX)
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         return code
 
     def end(self) -> None:
@@ -137,7 +127,7 @@ class Served:
             self.process.wait()
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self._reader.join(WAIT_S_MAX)
+        self._reader.join(PATIENCE_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -199,10 +189,8 @@ def send_by(producer: Producer, *messages: Outgoing) -> dict[str, int]:
     }
 
 
-def receive(
-    serving: Served, count: int, *, topic: str = TOPIC, seconds_max: float = WAIT_S_MAX
-) -> list[Arrival]:
+def receive(serving: Served, count: int, *, topic: str = TOPIC) -> list[Arrival]:
     """A topic's first messages, from the start; fails if they do not come."""
-    found = list(arrivals(serving.name_server, topic, timeout_s=seconds_max, count_max=count))
+    found = list(arrivals(serving.name_server, topic, timeout_s=PATIENCE_S, count_max=count))
     assert len(found) == count
     return found

@@ -8,11 +8,11 @@ from typing import Self
 
 import pyarrow as pa
 from pyarrow import ipc
+from tests.waiting import PATIENCE_S
 
 import grpc
 from dueline.flight.protocol import StageRows
 
-SECONDS_MAX = 20.0
 _PATH = "/arrow.flight.protocol.FlightService/DoPut"
 _COMMAND = 2
 _DESCRIPTOR, _HEADER, _BODY = 1, 2, 1000
@@ -54,7 +54,7 @@ class RawFlight:
         """Send a stream; returns what was refused and why, or nothing if it was taken."""
         call = self._channel.stream_stream(_PATH)
         try:
-            list(call(_frames(token, messages), timeout=SECONDS_MAX))
+            list(call(_frames(token, messages), timeout=PATIENCE_S))
         except grpc.RpcError as error:
             return f"{error.code().name}: {error.details()}"
         return ""

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.ports import free_ports
-from tests.serve.conftest import WAIT_S_MAX, clean_environment, served
+from tests.serve.conftest import clean_environment, served
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ def send(*words: str) -> str:
         [sys.executable, "-m", "dueline", "send", *words],
         capture_output=True,
         text=True,
-        timeout=WAIT_S_MAX,
+        timeout=PATIENCE_S,
         check=True,
         env=clean_environment(),
     ).stdout
@@ -58,11 +59,11 @@ def test_tail_outlives_a_killed_broker_and_a_group_goes_on(tmp_path: Path) -> No
                 assert again.address
                 send("orders", "two", *client)
                 second = json.loads(tailing.stdout.readline())
-                _, told = tailing.communicate(timeout=WAIT_S_MAX)
+                _, told = tailing.communicate(timeout=PATIENCE_S)
                 send("orders", "three", *client)
                 words = ("--from", "start", "--group", "g", "--count", "1", "--timeout", "60s")
                 with tail("orders", *words, *client) as next_tail:
-                    third = json.loads(next_tail.communicate(timeout=WAIT_S_MAX)[0])
+                    third = json.loads(next_tail.communicate(timeout=PATIENCE_S)[0])
 
     assert [each["body"] for each in (first, second, third)] == ["one", "two", "three"]
     assert [each["offset"] for each in (first, second, third)] == [0, 1, 2]
@@ -92,7 +93,7 @@ def sending(*words: str) -> Iterator[subprocess.Popen[str]]:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
     """The exit code, and the lines on the error output."""
-    _, errors = process.communicate(timeout=WAIT_S_MAX)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert not any(word in errors for word in ("Traceback", "Task was destroyed", "Error:"))
     return process.returncode, errors.splitlines()
 
@@ -108,7 +109,7 @@ def test_send_goes_on_interrupted_or_without_a_broker_and_says_how_many(tmp_path
             process.stdout.close()  # as `| head -1` does
             assert process.stderr is not None
             errors = process.stderr.read()
-            assert (process.wait(WAIT_S_MAX), errors) == (0, "3000 of 3000 messages accepted\n")
+            assert (process.wait(PATIENCE_S), errors) == (0, "3000 of 3000 messages accepted\n")
         assert serving.report().sent == 3_000
 
         with sending("--count", "200000", "--name-server", names) as process:
@@ -138,7 +139,7 @@ def test_send_that_is_interrupted_at_once_ends_in_silence() -> None:
     )
 
     ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=WAIT_S_MAX
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S
     )
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.serve.conftest import READY_S_MAX, clean_environment, outgoing, receive, send, served
+from tests.serve.conftest import clean_environment, outgoing, receive, send, served
+from tests.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -23,11 +24,11 @@ def test_a_pipeline_elsewhere_delivers_and_stops_when_asked(tmp_path: Path) -> N
             ) as pipeline,
         ):
             try:
-                (arrival,) = receive(serving, 1, seconds_max=READY_S_MAX)
+                (arrival,) = receive(serving, 1)
                 driver = serving.report().driver
             finally:
                 pipeline.send_signal(signal.SIGTERM)
-            assert pipeline.wait(READY_S_MAX) == 0, log_path.read_text()
+            assert pipeline.wait(PATIENCE_S) == 0, log_path.read_text()
 
     assert (arrival.body, arrival.message.due_ms) == ("x", due_ms["x"])
     assert driver.status == "off"

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 from tests.serve.conftest import (
-    READY_S_MAX,
     Served,
     outgoing,
     receive,
     send,
     served,
     session_members,
-    wait_until,
 )
 from tests.serve.reading import Arrival
+from tests.waiting import wait_until
 
 from dueline.flight.protocol import Answers, Cancel
 
@@ -83,7 +82,7 @@ def test_a_killed_pipeline_is_started_again_and_goes_on(serving: Served) -> None
     wait_until(lambda: serving.report().driver.start_count == 2, "another pipeline")
     wait_until(lambda: not session_members(pid), "the end of what it left behind")
     check_promises(receive(serving, 100, topic="before"), before_ms)
-    check_promises(receive(serving, 50, topic="after", seconds_max=READY_S_MAX), after_ms)
+    check_promises(receive(serving, 50, topic="after"), after_ms)
     assert "Spark starting again (start 2)" in serving.output
 
 
@@ -94,10 +93,10 @@ def test_a_killed_broker_leaves_no_orphans_and_the_next_one_delivers(tmp_path: P
 
         serving.stop(signal.SIGKILL)
 
-        wait_until(lambda: not session_members(pid), "the orphans' end", seconds_max=READY_S_MAX)
+        wait_until(lambda: not session_members(pid), "the orphans' end")
     with served(tmp_path / "data") as serving:
         due_ms |= send_some(serving, "broker", 1)  # the same body again: it must come twice
-        arrivals = receive(serving, 51, topic="broker", seconds_max=READY_S_MAX)
+        arrivals = receive(serving, 51, topic="broker")
 
         assert serving.stop(signal.SIGTERM) == 0
 

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.serve.conftest import READY_S_MAX, clean_environment
+from tests.serve.conftest import clean_environment
+from tests.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -15,11 +16,11 @@ def test_it_shows_messages_arriving_and_leaves_nothing_behind(tmp_path: Path) ->
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "dueline", "demo"),
-            *("--count", "60", "--within", "6s", "--patience", f"{READY_S_MAX:.0f}s"),
+            *("--count", "60", "--within", "6s", "--patience", f"{PATIENCE_S:.0f}s"),
         ],
         capture_output=True,
         text=True,
-        timeout=READY_S_MAX + 90,
+        timeout=PATIENCE_S + 90,
         cwd=tmp_path,
         env=clean_environment(TMPDIR=str(tmp_path)),
         check=False,

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.serve.conftest import outgoing, receive, send, served, wait_until
+from tests.serve.conftest import outgoing, receive, send, served
+from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -9,8 +9,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from tests.children import broker_pid
 from tests.remoting.peer import Peer
-from tests.serve.conftest import WAIT_S_MAX, clean_environment, wait_until
+from tests.serve.conftest import clean_environment
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +32,7 @@ class Scarce:
         self.output = folder / "output"
         words = [word for flag in PORTS for word in (flag, "127.0.0.1:0")]
         command = [sys.executable, "-m", "dueline", "serve", "--tethered", "--no-spark", *words]
-        command += ["--data", str(folder / "data")]
+        command += ["--http", "off", "--data", str(folder / "data")]
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
                 ["sh", "-c", f'ulimit -n {FILE_COUNT} && exec "$@"', "sh", *command],
@@ -51,7 +53,7 @@ class Scarce:
 
     @property
     def file_count(self) -> int:
-        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+        return len(list(Path(f"/proc/{broker_pid(self.process.pid)}/fd").iterdir()))
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def scarce(tmp_path: Path) -> Iterator[Scarce]:
     made = Scarce(tmp_path)
     yield made
     made.process.terminate()
-    made.process.communicate(timeout=WAIT_S_MAX)
+    made.process.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts files by /proc")
@@ -70,7 +72,7 @@ def test_idle_strangers_on_all_ports_leave_files_for_the_store_and_for_others(
     with ExitStack() as stack:
         for address in addresses * 300:
             with suppress(OSError):  # refused, as it should be at some time
-                stack.enter_context(socket.create_connection(address, timeout=WAIT_S_MAX))
+                stack.enter_context(socket.create_connection(address, timeout=PATIENCE_S))
 
         wait_until(lambda: scarce.file_count < FILE_COUNT - 128, "some files are left")
         host, port = scarce.address("--remoting")

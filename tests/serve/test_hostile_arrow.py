@@ -14,7 +14,7 @@ from tests.serve.raw_flight import Message, RawFlight, messages_of
 
 from dueline.errors import BrokerError, InvalidRequest
 from dueline.flight import FlightClient, protocol
-from dueline.store.schema import DELIVERY_SCHEMA, SCHEDULE_SCHEMA
+from dueline.store.schema import SCHEDULE_SCHEMA, routed_schema
 
 SEED = 20_261_116
 MUTANT_COUNT = 300
@@ -46,17 +46,20 @@ def schedule(**columns: Any) -> pa.RecordBatch:
     return _batch(SCHEDULE_SCHEMA, {**good, **columns})
 
 
-def delivery(**columns: Any) -> pa.RecordBatch:
+def routed(**columns: Any) -> pa.RecordBatch:
+    """Three rows of a sink; their bodies and properties were changed."""
     good = {
         "origin": pa.array([0, 1, 2], pa.int64()),
         "due_ms": pa.array([1, 2, 3], pa.int64()),
         "topic": pa.array(["t", "tt", "ttt"]),
         "queue_id": pa.array([0] * 3, pa.int32()),
-        "tags_code": pa.array([0] * 3, pa.int64()),
-        "key_hashes": pa.array([[1, 5], [2, 5, 6], [3]], pa.list_(pa.uint32())),
-        "record": pa.array([b"x" * 100] * 3),
+        "body": pa.array([b"x" * 100] * 3),
+        "properties": pa.array(
+            [[("color", "red"), ("size", "4")], [("color", "blue")], []],
+            SCHEDULE_SCHEMA.field("properties").type,
+        ),
     }
-    return _batch(DELIVERY_SCHEMA, {**good, **columns})
+    return _batch(routed_schema(["body", "properties"]), {**good, **columns})
 
 
 def _batch(schema: pa.Schema, columns: dict[str, Any]) -> pa.RecordBatch:
@@ -78,7 +81,7 @@ def offsets(*numbers: int) -> bytes:
 
 FAR = 1 << 30
 TOPIC, BODY, KEYS, MAP = offsets(0, 1, 3, 6), offsets(0, 4, 5, 9), offsets(0, 5, 8, 9), (0, 2, 3, 3)
-HASHES, RECORD = offsets(0, 2, 5, 6), offsets(0, 100, 200, 300)
+CHANGED = offsets(0, 100, 200, 300)
 ROWS = struct.pack("<q", 3)
 CASES = {
     "topics beyond the text": patched(schedule(), TOPIC, offsets(0, FAR, FAR, FAR)),
@@ -98,15 +101,13 @@ CASES = {
     "fewer rows than none": patched(schedule(), ROWS, struct.pack("<q", -3)),
     "nulls that are not there": patched(schedule(), ROWS + bytes(8), ROWS + b"\2" + bytes(7)),
     "a null body": messages_of(schedule(body=pa.array([b"a", None, b"c"]))),
-    "records beyond the bytes": patched(delivery(), RECORD, offsets(0, FAR, FAR, FAR)),
-    "one record beyond the bytes": patched(delivery(), RECORD, offsets(0, FAR, 200, 300)),
-    "hashes beyond the end": patched(delivery(), HASHES, offsets(0, 2, 5, FAR)),
-    "hashes before the start": patched(delivery(), HASHES, offsets(-FAR, 2, 5, 6)),
-    "a null among the hashes": messages_of(
-        delivery(key_hashes=pa.array([[1], [None], [3]], pa.list_(pa.uint32())))
-    ),
-    "a null origin": messages_of(delivery(origin=pa.array([0, None, 2], pa.int64()))),
-    "more deliveries than bytes": patched(delivery(), ROWS, struct.pack("<q", 1 << 20)),
+    "changed bodies beyond the bytes": patched(routed(), CHANGED, offsets(0, FAR, FAR, FAR)),
+    "one changed body beyond the bytes": patched(routed(), CHANGED, offsets(0, FAR, 200, 300)),
+    "changed entries beyond the end": patched(routed(), offsets(*MAP), offsets(0, 2, 3, FAR)),
+    "changed entries before the start": patched(routed(), offsets(*MAP), offsets(-FAR, 2, 3, 3)),
+    "a null origin": messages_of(routed(origin=pa.array([0, None, 2], pa.int64()))),
+    "a null due time": messages_of(routed(due_ms=pa.array([0, None, 2], pa.int64()))),
+    "more routed rows than bytes": patched(routed(), ROWS, struct.pack("<q", 1 << 20)),
 }
 
 
@@ -146,7 +147,7 @@ def test_other_kinds_of_columns_are_refused(broker: Served, kind: pa.DataType) -
 
 def test_changed_bytes_are_refused_or_read_and_the_broker_lives(broker: Served) -> None:
     chance = random.Random(SEED)
-    seeds = [messages_of(schedule()), messages_of(delivery())]
+    seeds = [messages_of(schedule()), messages_of(routed())]
 
     with RawFlight(broker.address) as peer, FlightClient(broker.address) as client:
         for number in range(MUTANT_COUNT):

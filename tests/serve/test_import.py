@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.unit.server.local import wait_until
 from tests.unit.store.making import QuickFiles
 from tests.unit.takeover.making import FakeBroker
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.store import Store, StoreOptions, restore
 from dueline.store.imports import Imports
@@ -89,7 +89,7 @@ def test_killed_import_is_finished_by_the_next(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
     process = start(fake.path, data)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 0, output
     assert killed, "every run was over before it could be killed"

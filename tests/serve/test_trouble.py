@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.serve.conftest import READY_S_MAX, outgoing, send, served, wait_until
+from tests.serve.conftest import outgoing, send, served
+from tests.waiting import wait_until
 
 from dueline.flight.operators import Reported
 
@@ -37,8 +38,14 @@ def test_a_transform_that_fails_is_told_with_its_own_line(
             is_told = report.driver.error.startswith("the query failed")
             return report if is_told and report.overdue else None
 
-        report = wait_until(troubled, "the error", seconds_max=READY_S_MAX)
+        report = wait_until(troubled, "the error")
 
+        log = (tmp_path / "data" / "spark.log").read_text()
+
+    # The trace, once for each failure that was reported so far, and not all of Spark's own frames.
+    trace = log[log.index("Traceback (most recent call last)") :]
+    assert "mytx.py" in trace
+    assert trace.count("at org.apache.spark") <= 30 * trace.count("Traceback")
     assert "ZeroDivisionError" in report.driver.error
     assert report.driver.error.endswith("at mytx.py:5 in _half (return bytes([len(body) // 0]))")
     assert report.overdue == 1

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -87,7 +88,7 @@ def properties_of(record: Record) -> dict[str, str]:
 MakeBroker = Callable[..., Broker]
 
 
-def next_window(client: FlightClient, **given: int) -> protocol.WindowCorner | None:
+def next_window(client: FlightClient, **given: Any) -> protocol.WindowCorner | None:
     request = {"ahead_ms": 5_000, "lead_ms": 5_000, "row_count_max": 1000, "wait_ms": 0, **given}
     return client.call(protocol.NextWindow(**request), protocol.WindowEnd).end
 
@@ -117,6 +118,8 @@ def spark() -> Iterator[SparkSession]:
     # Functions of a transform's module are imported by the workers, as a user's would be.
     root = str(Path(__file__).resolve().parents[2])
     os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
-    session = open_session(SessionOptions(master="local[2]", conf={"spark.log.level": "FATAL"}))
+    # A DataFrame of a list travels over a socket that PySpark leaves open if files are encrypted.
+    conf = {"spark.log.level": "FATAL", "spark.io.encryption.enabled": "false"}
+    session = open_session(SessionOptions(master="local[2]", conf=conf))
     yield session
     session.stop()

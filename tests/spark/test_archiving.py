@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.spark.waiting import wait_until
+from tests.waiting import wait_until
 
 from dueline.spark.archiving import Archiving
 from dueline.spark.class_archive import ClassArchive, archive_for
 from dueline.spark.java import prepare_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
     return archive
 
 
+@pytest.mark.soak  # `make test` has it written before all tests, and fails without it
 def test_the_process_writes_the_archive(archive: ClassArchive) -> None:
     command = [sys.executable, "-m", "dueline.spark.archiving"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -57,6 +58,7 @@ def test_nothing_is_started_for_an_archive_that_is_there(archive: ClassArchive) 
     archiving.start()
 
     assert archiving._process is None
+    assert archiving.wait()
     archiving.stop()
 
 

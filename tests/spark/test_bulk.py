@@ -98,7 +98,7 @@ def test_many_rows_in_many_tasks_are_one_job(spark: SparkSession, broker: Broker
 
     save(frame, broker)
 
-    assert broker.store.pending_by_topic() == {"t": 5_000}
+    assert broker.store.survey().pending_by_topic() == {"t": 5_000}
 
 
 BAD_ROWS = {
@@ -137,7 +137,7 @@ def test_rejects_are_set_aside_with_their_reasons(
 
     save(frame, broker, rejects=str(tmp_path / "rejects"))
 
-    assert broker.store.pending_by_topic() == {"t": 5}
+    assert broker.store.survey().pending_by_topic() == {"t": 5}
     found = [
         row
         for path in (tmp_path / "rejects").iterdir()
@@ -226,7 +226,7 @@ def test_what_waits_is_moved_to_another_broker(
     save(rows, new)
 
     assert schedule(new) == {b"a": 7_000, b"b": 3_600_000}
-    assert new.store.pending_by_topic() == {"orders": 1, "other": 1}
+    assert new.store.survey().pending_by_topic() == {"orders": 1, "other": 1}
     (moved,) = new.store.find_delayed("u1")
     found = properties_of(moved.record)
     assert {name: found[name] for name in ("KEYS", "TAGS", "own")} == {

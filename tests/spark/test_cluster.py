@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.access.people import CLERK, SigningPeer, addresses, guarded
 from tests.ports import free_port
 from tests.spark.conftest import Broker
-from tests.spark.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
+from dueline.credentials import Credentials
+from dueline.server.process import BrokerProcess
 from dueline.spark.java import prepare_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -37,11 +40,11 @@ class Cluster:
         self.port = free_port()
         self.url = f"spark://127.0.0.1:{self.port}"
 
-    def start(self, *command: str) -> subprocess.Popen[bytes]:
+    def start(self, *command: str, **environ: str) -> subprocess.Popen[bytes]:
         with (self._folder / f"process-{len(self._processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 command,
-                env=self._environ,
+                env={**self._environ, **environ},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -60,12 +63,25 @@ class Cluster:
         arguments += ["--webui-port", "0", "--work-dir", str(self._folder / "work"), self.url]
         return self.start(sys.executable, "-m", "dueline", "cluster", "worker", *arguments)
 
+    def start_delivery(self, address: str, **environ: str) -> subprocess.Popen[bytes]:
+        return self.start(
+            *(sys.executable, "-m", "dueline.spark.delivery", "--broker", address),
+            *("--master", self.url, "--option", "transport=flight"),
+            *("--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1"),
+            **environ,
+        )
+
     def run_session(self, broker: Broker, workers_python: str) -> str:
         """A plain PySpark program on the cluster; returns what it printed last."""
         environment = {**self._environ, "PYSPARK_PYTHON": workers_python}
         command = [sys.executable, "-c", SESSION, self.url, broker.address]
         result = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=240, check=False
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert result.returncode == 0, result.stderr[-3000:]
         return result.stdout.strip().splitlines()[-1]
@@ -91,6 +107,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster.close()
 
 
+@pytest.mark.soak
 def test_a_worker_that_dies_loses_and_repeats_nothing(broker: Broker, cluster: Cluster) -> None:
     for number in range(MESSAGE_COUNT):
         broker.put(b"%d" % number, delay_ms=1 + number)
@@ -112,6 +129,51 @@ def test_a_worker_that_dies_loses_and_repeats_nothing(broker: Broker, cluster: C
     assert Counter(broker.bodies()) == Counter(b"%d" % number for number in range(MESSAGE_COUNT))
 
 
+@pytest.mark.soak
+def test_a_cluster_delivers_with_its_token(cluster: Cluster, tmp_path: Path) -> None:
+    with guarded(tmp_path) as broker:
+        _send_later(broker)
+        cluster.start_master()
+        cluster.start_worker()
+
+        token = str(broker.config.access_folder / "pipeline.token")
+        cluster.start_delivery(broker.address, DUELINE_TOKEN_FILE=token)
+
+        wait_until(lambda: _end_of(broker) == MESSAGE_COUNT, "all messages")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("who", [None, CLERK], ids=["no token", "a client's secret"])
+def test_a_pipeline_without_the_token_is_refused(
+    cluster: Cluster, tmp_path: Path, who: Credentials | None
+) -> None:
+    with guarded(tmp_path) as broker:
+        _send_later(broker)
+        cluster.start_master()
+        cluster.start_worker()
+        name = who.name if who is not None else None
+
+        cluster.start_delivery(broker.address, **({"DUELINE_TOKEN": who.token} if who else {}))
+
+        def refused() -> bool:
+            lines = broker.broker.trail.recent(0) or []
+            return any((e.event, e.door, e.user) == ("refused", "flight", name) for e in lines)
+
+        wait_until(refused, "a refusal")
+        assert _end_of(broker) == 0
+
+
+def _send_later(broker: BrokerProcess) -> None:
+    with SigningPeer(addresses(broker)[0], CLERK) as peer:
+        for number in range(MESSAGE_COUNT):
+            sent = peer.send_message("orders", b"%d" % number, TIMER_DELAY_MS="3000")
+            assert sent.code == 0, sent.remark
+
+
+def _end_of(broker: BrokerProcess) -> int:
+    return broker.broker.reading.offset_range("orders", 0)[1]
+
+
 SESSION = """
 import sys
 import dueline.spark
@@ -131,6 +193,7 @@ else:
 """
 
 
+@pytest.mark.soak
 def test_a_session_on_a_cluster_is_told_when_its_workers_have_no_dueline(
     broker: Broker, cluster: Cluster, tmp_path: Path
 ) -> None:

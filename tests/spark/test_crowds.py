@@ -3,9 +3,9 @@
 import threading
 
 import pytest
-from tests.interop.waiting import wait_until
 from tests.spark.conftest import START_MS, Broker, next_window
 from tests.unit.server.local import carry
+from tests.waiting import wait_until
 
 from dueline.broker.pipeline import windows
 

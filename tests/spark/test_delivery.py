@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from tests.spark.conftest import START_MS, Broker, MakeBroker, properties_of
+from tests.waiting import PATIENCE_S
 
 from dueline.errors import InvalidRequest
 from dueline.message import DEAD_LETTER_TOPIC
@@ -20,8 +21,6 @@ from dueline.spark.delivery import DeliveryOptions, query_of, start
 from dueline.store.states import DROPPED
 
 pytestmark = pytest.mark.spark
-
-DEADLINE_S = 120
 
 
 class Pipeline:
@@ -42,7 +41,7 @@ class Pipeline:
 
     def run(self, transform: str | None = None, **source: str) -> None:
         query = query_of(self.spark, self.options(transform, **source))
-        assert query.trigger(availableNow=True).start().awaitTermination(DEADLINE_S)
+        assert query.trigger(availableNow=True).start().awaitTermination(PATIENCE_S)
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_progress_is_told(
     for _ in range(3):
         broker.put(b"a", delay_ms=1)
     query = query_of(pipeline.spark, pipeline.options()).trigger(availableNow=True).start()
-    assert query.awaitTermination(DEADLINE_S)
+    assert query.awaitTermination(PATIENCE_S)
 
     with caplog.at_level("INFO", logger="dueline.delivery"):
         delivery.report(query)
@@ -211,7 +210,7 @@ def test_two_pipelines_at_once_deliver_once(
     ]
 
     for query in queries:
-        assert query.awaitTermination(DEADLINE_S)
+        assert query.awaitTermination(PATIENCE_S)
     broker.advance(100)
 
     assert Counter(broker.bodies()) == Counter(b"%d" % number for number in range(count))
@@ -374,6 +373,6 @@ def test_a_filter_without_permission_to_drop_fails_and_loses_nothing(
     )
 
     with pytest.raises(StreamingQueryException, match="missing=drop"):
-        query.awaitTermination(DEADLINE_S)
+        query.awaitTermination(PATIENCE_S)
 
     assert broker.store.pending_count() == 2

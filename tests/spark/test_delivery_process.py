@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.spark.conftest import Broker
-from tests.spark.waiting import DEADLINE_S, wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.spark import delivery
 
@@ -65,7 +65,7 @@ def test_it_outlives_a_restart_of_its_broker_and_stops_on_a_signal(
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(DEADLINE_S) == 0
+    assert process.wait(PATIENCE_S) == 0
     broker.advance(1_000)
     assert broker.bodies() == [b"a", b"b"]
 
@@ -105,7 +105,7 @@ def test_it_ends_with_its_parent(broker: Broker, start_driver: StartDriver, tmp_
     assert process.stdin is not None
     process.stdin.close()
 
-    assert process.wait(DEADLINE_S) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert "stopped" in (tmp_path / "driver-0.log").read_text()
 
 
@@ -123,7 +123,7 @@ def test_wrong_arguments_end_it_before_spark_starts(
 ) -> None:
     process = start_driver(broker, *arguments)
 
-    assert process.wait(DEADLINE_S) == 2
+    assert process.wait(PATIENCE_S) == 2
     assert "expected" in (tmp_path / "driver-0.log").read_text()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.spark.conftest import START_MS, Broker, next_window
+from tests.waiting import PATIENCE_S
 
 from dueline.broker.pipeline import Pipeline, Staging
 from dueline.errors import (
@@ -18,10 +19,9 @@ from dueline.errors import (
 from dueline.flight import FlightClient, protocol
 from dueline.flight.access import is_here
 from dueline.server.flight import FlightDoor
-from dueline.store import restore
 from dueline.store.files import Files
 from dueline.store.log import LogReader
-from dueline.store.schema import DELIVERY_SCHEMA, SCHEDULE_SCHEMA, WINDOW_SCHEMA
+from dueline.store.schema import ROUTE_NAMES, SCHEDULE_SCHEMA, WINDOW_SCHEMA, routed_schema
 
 FAR_MS = 1 << 60
 
@@ -37,15 +37,15 @@ def read(
     client: FlightClient, window: protocol.WindowPlan, index: int = 0, batch: int = 0
 ) -> pa.Table:
     request = protocol.ReadSlice(
-        plan=window.plan, index=index, run="run", batch=batch, is_mapped=False
+        plan=window.plan, index=index, run="run", batch=batch, units_only=False
     )
     batches = list(client.read(protocol.Ticket(slice=request)))
     return pa.Table.from_batches(batches, schema=WINDOW_SCHEMA)
 
 
 def stage(client: FlightClient, token: str, rows: pa.Table) -> None:
-    deliveries = [restore.deliveries(batch) for batch in rows.to_batches()]
-    assert client.stage(token, DELIVERY_SCHEMA, deliveries) == rows.num_rows
+    routed = rows.select(ROUTE_NAMES).cast(routed_schema())
+    assert client.stage(token, routed_schema(), routed.to_batches()) == rows.num_rows
 
 
 def commit(
@@ -110,7 +110,7 @@ def test_a_question_waits_for_a_message_with_a_short_delay(broker: Broker) -> No
     thread = threading.Thread(target=ask)
     thread.start()
     broker.put(b"short", delay_ms=10)
-    thread.join(timeout=60)
+    thread.join(timeout=PATIENCE_S)
 
     assert len(found) == 1
     assert found[0] is not None
@@ -131,7 +131,7 @@ def test_stopping_the_service_ends_questions_that_wait(broker: Broker) -> None:
     thread = threading.Thread(target=ask)
     thread.start()
     service.stop()
-    thread.join(timeout=60)
+    thread.join(timeout=PATIENCE_S)
 
     assert len(answers) == 1
 
@@ -169,7 +169,7 @@ def test_units_point_at_the_same_records(broker: Broker) -> None:
 
     with broker.client() as client:
         window = plan(client)
-        request = protocol.ReadSlice(plan=window.plan, index=0, run="run", batch=0, is_mapped=True)
+        request = protocol.ReadSlice(plan=window.plan, index=0, run="run", batch=0, units_only=True)
         units = next(iter(client.read(protocol.Ticket(slice=request))))
         sent = read(client, window)
         files = client.describe().files
@@ -405,7 +405,7 @@ def test_staged_messages_are_put_all_or_none(broker: Broker) -> None:
         put = client.call(protocol.PutRows(tokens=("good",)), protocol.RowsPut)
 
     assert (put.first_seq, put.row_count) == (0, 2)
-    assert broker.store.pending_by_topic() == {"a": 1, "b": 1}
+    assert broker.store.survey().pending_by_topic() == {"a": 1, "b": 1}
 
 
 def test_too_much_staged_is_refused_with_the_limit(broker: Broker) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from tests.spark.conftest import START_MS, Broker
 from tests.spark.test_delivery_process import StartDriver, start_driver
-from tests.spark.waiting import wait_until
+from tests.waiting import wait_until
 
 from dueline.message import Message
 from dueline.store import Answer

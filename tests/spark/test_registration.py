@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.spark.conftest import Broker
+from tests.waiting import PATIENCE_S
 
 from dueline.spark.java import prepare_java
 
@@ -38,7 +39,7 @@ def run_plain(broker: Broker, how: str, python: str, path: str) -> str:
         env={**environment, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert result.returncode == 0, result.stderr[-3000:]
@@ -57,6 +58,7 @@ def path_without_dueline(tmp_path: Path) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.soak  # the tour of a data engineer registers a plain session too
 def test_a_registered_session_finds_its_python(broker: Broker, path_without_dueline: str) -> None:
     broker.put(b"one", delay_ms=60_000)
     broker.put(b"two", delay_ms=60_000, topic="news")

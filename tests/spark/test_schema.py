@@ -7,7 +7,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from dueline.spark import schema
-from dueline.store.schema import MESSAGE_SCHEMA, WINDOW_SCHEMA
+from dueline.store.schema import MESSAGE_SCHEMA
 
 pytestmark = pytest.mark.spark
 
@@ -16,7 +16,8 @@ pytestmark = pytest.mark.spark
     ("ddl", "columns"),
     [
         (schema.MESSAGE_DDL, schema.MESSAGE_COLUMNS),
-        (schema.RECORD_DDL, schema.RECORD_COLUMNS),
+        (schema.message_ddl(()), schema.message_columns(())),
+        (schema.message_ddl(["tags", "body"]), schema.message_columns(["body", "tags"])),
         (schema.PENDING_DDL, schema.PENDING_COLUMNS),
         (schema.STORED_DDL, schema.STORED_COLUMNS),
     ],
@@ -27,10 +28,12 @@ def test_arrow_and_spark_agree(spark: SparkSession, ddl: str, columns: pa.Schema
     assert to_arrow_schema(parsed, timezone="UTC").equals(columns)
 
 
-@pytest.mark.parametrize(
-    ("ours", "stored"),
-    [(schema.MESSAGE_COLUMNS, MESSAGE_SCHEMA), (schema.RECORD_COLUMNS, WINDOW_SCHEMA)],
-)
-def test_spark_sees_the_stores_columns_and_the_shard(ours: pa.Schema, stored: pa.Schema) -> None:
-    assert ours.names == [*stored.names, "shard"]
-    assert [field.type for field in ours][:-1] == [field.type for field in stored]
+def test_spark_sees_the_stores_columns_and_the_shard() -> None:
+    ours = schema.MESSAGE_COLUMNS
+    assert ours.names == [*MESSAGE_SCHEMA.names, "shard"]
+    assert [field.type for field in ours][:-1] == [field.type for field in MESSAGE_SCHEMA]
+
+
+def test_which_message_when_and_where_to_is_always_there() -> None:
+    assert schema.message_columns(()).names == list(schema.ROUTE_COLUMNS)
+    assert schema.message_columns(["tags"]).names == [*schema.ROUTE_COLUMNS[:-1], "tags", "shard"]

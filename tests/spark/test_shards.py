@@ -6,7 +6,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from tests.spark.conftest import MakeBroker
-from tests.spark.test_delivery import DEADLINE_S, Pipeline
+from tests.spark.test_delivery import Pipeline
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.spark
 
@@ -76,6 +77,6 @@ def test_rows_of_a_broker_that_the_sink_does_not_know_are_refused(
     )
 
     with pytest.raises(StreamingQueryException, match="the same option brokers"):
-        query.awaitTermination(DEADLINE_S)
+        query.awaitTermination(PATIENCE_S)
 
     assert one.store.pending_count() == 1

@@ -1,7 +1,11 @@
 """Transforms that the tests of the delivery query name."""
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
+
+Transform = Callable[[DataFrame], DataFrame]
 
 
 def keep_all(due: DataFrame) -> DataFrame:

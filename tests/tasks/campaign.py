@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from tests.tasks.notes import VARIABLE, Note, read_notes
+from tests.waiting import PATIENCE_S
 
 from dueline.clock import system_time_ms
 
@@ -57,7 +58,7 @@ class Worker:
         """Ask it to leave; its exit code."""
         self._process.terminate()
         try:
-            return self._process.wait(60)
+            return self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.kill()
             raise

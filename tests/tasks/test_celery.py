@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from celery import Celery, chain, chord
-from tests.interop.waiting import wait_until
 from tests.remoting.serving import RunningBroker
 from tests.tasks.campaign import CELERY, Campaign, Worker, environment
 from tests.tasks.notes import read_notes
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.celery import due_ms_of
 from dueline.client import Producer
@@ -60,9 +60,12 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 def test_celerys_first_steps(shop: Shop) -> None:
     add, total = shop.task("add"), shop.task("total")
     with shop.worker():
-        assert add.clone((4, 4)).delay().get(timeout=60) == 8
-        assert chain(add.clone((2, 2)), add.clone((4,)), add.clone((8,)))().get(timeout=60) == 16
-        assert chord([add.clone((n, n)) for n in range(5)], total)().get(timeout=60) == 20
+        assert add.clone((4, 4)).delay().get(timeout=PATIENCE_S) == 8
+        assert (
+            chain(add.clone((2, 2)), add.clone((4,)), add.clone((8,)))().get(timeout=PATIENCE_S)
+            == 16
+        )
+        assert chord([add.clone((n, n)) for n in range(5)], total)().get(timeout=PATIENCE_S) == 20
 
 
 def test_a_countdown_waits_in_the_broker_and_can_be_taken_back(shop: Shop) -> None:
@@ -91,9 +94,9 @@ def test_a_task_that_waits_can_be_moved(shop: Shop) -> None:
     with shop.worker():
         wait_until(lambda: len(list(read_notes(shop.notes))) == 2, what="both tasks")
 
-    first, second = read_notes(shop.notes)
-    assert (first.name, second.name) == ("now", "soon")
-    assert second.ran_ms >= soon_ms
+    ran_ms = {each.name: each.ran_ms for each in read_notes(shop.notes)}
+    assert set(ran_ms) == {"now", "soon"}  # in any order, if the worker was slow to start
+    assert ran_ms["soon"] >= soon_ms
 
 
 def test_a_task_that_is_tried_again_waits_in_the_broker(shop: Shop) -> None:

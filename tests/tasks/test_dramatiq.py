@@ -9,11 +9,11 @@ from pathlib import Path
 import dramatiq
 import pytest
 from dramatiq.errors import ConnectionClosed, QueueNotFound
-from tests.interop.waiting import wait_until
 from tests.ports import free_ports
 from tests.remoting.serving import RunningBroker
 from tests.tasks.campaign import DRAMATIQ, Campaign, Worker, environment
 from tests.tasks.notes import read_notes
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.client import Reader
 from dueline.clock import system_time_ms
@@ -76,7 +76,7 @@ def test_retries_wait_in_the_broker_and_end_among_the_dead_letters(shop: Shop) -
     with shop.worker():
         shop.send("fail_always", "again")
         with Reader(shop.broker.name_server, "default%2EXQ") as reader:
-            (dead,) = reader.receive_many(1, timeout_s=60)
+            (dead,) = reader.receive_many(1, timeout_s=PATIENCE_S)
 
     times_ms = [note.ran_ms for note in read_notes(shop.notes)]
     assert len(times_ms) == 3

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.golden.layout import STORE
+from tests.waiting import PATIENCE_S
 
 from dueline import __version__, cli
 from dueline.commands.catalogue import COMMANDS, command
@@ -86,7 +87,7 @@ def test_reader_that_has_seen_enough_is_no_error(words: list[str]) -> None:
     errors = child.stderr.read()
     child.stderr.close()
 
-    assert (child.wait(timeout=60), errors) == (0, b"")
+    assert (child.wait(timeout=PATIENCE_S), errors) == (0, b"")
 
 
 def test_printing_a_log_does_not_load_spark() -> None:

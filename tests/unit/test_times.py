@@ -13,6 +13,7 @@ from dueline.times import (
     PAST_MS_MAX,
     check_not_past,
     duration_ms,
+    future_ms,
     parse_duration_ms,
     parse_time_ms,
     show_span,
@@ -167,6 +168,42 @@ def test_the_past_is_refused_but_for_a_minute() -> None:
     check_not_past(now_ms - PAST_MS_MAX, now_ms)
     with pytest.raises(InvalidRequest, match=r"expected a time to come, found .*, 2 h ago"):
         check_not_past(now_ms - 2 * HOUR_MS, now_ms)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("friday 10:00", "2026-11-20T10:00+05:30"),
+        ("Fri 10:00:30", "2026-11-20T10:00:30+05:30"),
+        ("tomorrow 9:05", "2026-11-19T09:05+05:30"),
+        ("today 18:30", "2026-11-18T18:30+05:30"),
+        ("wednesday 18:30", "2026-11-18T18:30+05:30"),  # it is wednesday, and not 18:30 yet
+        ("wednesday 9:00", "2026-11-25T09:00+05:30"),  # it was nine this morning
+        ("tuesday 9:00", "2026-11-24T09:00+05:30"),
+        ("2026-11-20T10:00Z", "2026-11-20T10:00+00:00"),
+    ],
+)
+def test_a_day_of_the_next_seven_may_be_named(
+    zone: Callable[[str], None], text: str, expected: str
+) -> None:
+    zone(KOLKATA)
+    now_ms = parse_time_ms("2026-11-18T12:00")  # a wednesday
+
+    assert future_ms(text, now_ms) == parse_time_ms(expected)
+
+
+@pytest.mark.parametrize("text", ["frisday 10:00", "friday 25:00", "friday 10:61", "next 10:00"])
+def test_other_days_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="such as friday 10:00, found"):
+        future_ms(text, 1_800_000_000_000)
+
+
+@pytest.mark.parametrize("text", ["today 9:00", "2001-01-01T00:00Z"])
+def test_a_time_to_come_has_not_passed(zone: Callable[[str], None], text: str) -> None:
+    zone(KOLKATA)
+
+    with pytest.raises(InvalidRequest, match="expected a time to come"):
+        future_ms(text, parse_time_ms("2026-11-18T12:00"))
 
 
 def test_times_are_shown_local_with_their_zone(zone: Callable[[str], None]) -> None:

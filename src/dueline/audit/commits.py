@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dueline.audit.findings import Findings
-from dueline.audit.groups import GroupWatch, controls_of
+from dueline.audit.groups import GroupWatch
 from dueline.audit.keys import KeyCheck
 from dueline.audit.numbers import NumberSet, Tally, mix
 from dueline.audit.snapshot import Snapshot
@@ -28,7 +28,7 @@ from dueline.store.kernels import Int64s
 from dueline.store.layout import HEADER_SIZE
 from dueline.store.queue_folder import folds_case, queue_folder
 from dueline.store.record import NO_OFFSET
-from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
+from dueline.store.states import DELIVERED, FORGOTTEN, PENDING, TAKEN_BACK
 
 __all__ = ["CheckedQueue", "CommitCheck"]
 
@@ -84,14 +84,11 @@ class CommitCheck:
             self._files,
             self._findings,
         )
-        for batch in self.walk.batches():
-            controls = controls_of(batch)
-            self.groups.add(batch, controls)
+        for batch, controls in self.groups.batches(keys):
             for position, entry in controls:
                 self._check_dropped(position, entry.numbers)
             self._check_origins(batch)
             self._add_visible(batch)
-            keys.add(batch)
         self._check_delivered()
         self._check_queues()
 
@@ -216,7 +213,7 @@ class CommitCheck:
             return
         origins = batch.columns.number[rows]
         states = self._snapshot.states.of(np.where(batch.columns.is_delayed[rows], origins, 0))
-        is_cancelled = batch.columns.is_delayed[rows] & np.isin(states, (CANCELLED, FORGOTTEN))
+        is_cancelled = batch.columns.is_delayed[rows] & np.isin(states, (*TAKEN_BACK, FORGOTTEN))
         self.at_gate_count += int((unseen & ~is_cancelled).sum())
         self._unseen += positions[unseen & is_known & ~is_cancelled][:1000].tolist()
 

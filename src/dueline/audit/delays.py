@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline.audit.findings import Findings
-from dueline.audit.groups import GroupWatch, controls_of
+from dueline.audit.groups import GroupWatch
 from dueline.audit.keys import KeyCheck
 from dueline.audit.numbers import NumberSet, Tally, mix
 from dueline.audit.snapshot import Snapshot
@@ -27,7 +27,7 @@ from dueline.store import properties
 from dueline.store.columns import ColumnFile
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
-from dueline.store.states import CANCELLED, FORGOTTEN, PENDING
+from dueline.store.states import FORGOTTEN, PENDING, TAKEN_BACK
 
 __all__ = ["DelayCheck"]
 
@@ -58,13 +58,10 @@ class DelayCheck:
             self._files,
             self._findings,
         )
-        for batch in self.walk.batches():
-            controls = controls_of(batch)
-            self.groups.add(batch, controls)
+        for batch, controls in self.groups.batches(keys):
             for position, entry in controls:
                 self._check_cancelled(position, entry.numbers)
             self._check_numbers(batch)
-            keys.add(batch)
         self._runs.check(self._tally, self._seen)
         self._check_pending()
 
@@ -72,7 +69,7 @@ class DelayCheck:
         if position >= self._snapshot.states_positions[0]:
             return  # applied by the snapshot
         states = self._snapshot.states.of(numbers)
-        wrong = numbers[(states != CANCELLED) & (states != FORGOTTEN)]
+        wrong = numbers[~np.isin(states, (*TAKEN_BACK, FORGOTTEN))]
         if len(wrong):
             self._findings.loss(
                 "cancelled",

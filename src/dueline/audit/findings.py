@@ -1,4 +1,4 @@
-"""What is wrong with a store, one finding each, and what that means for whoever opens it.
+"""What is wrong with a store, one finding each, and what that means for opening it.
 
     note      worth knowing; nothing is wrong
     repair    opening the store puts it right, nothing is lost

@@ -5,11 +5,13 @@ A group is void without its end. Only the last one of a log can be torn by a cra
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow.compute as pc
 
+from dueline.audit.keys import KeyCheck
 from dueline.audit.walk import Batch, LogWalk
 from dueline.message import CONTROL_TOPIC
 from dueline.store import control
@@ -42,6 +44,14 @@ class GroupWatch:
     _member_count: int = 0
     _open_start: int | None = None
     _void: tuple[int, str] | None = None
+
+    def batches(self, keys: KeyCheck) -> Iterator[tuple[Batch, list[tuple[int, Control]]]]:
+        """The log, batch by batch with its control records; groups and keys are followed."""
+        for batch in self.walk.batches():
+            controls = controls_of(batch)
+            self.add(batch, controls)
+            yield batch, controls
+            keys.add(batch)
 
     def add(self, batch: Batch, controls: list[tuple[int, Control]]) -> None:
         marks = batch.columns.headers["mark"].astype(np.uint64)

@@ -1,7 +1,7 @@
 """Is every key of a log's records in the log's key index?
 
 The files of an index cover ranges of the log, one after the other; while the log is walked, one of
-them is in memory. Entries of records that are gone are no mistake: whoever looks up finds nothing.
+them is in memory. Entries of records that are gone are no mistake: a look-up finds nothing.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class TableCheck:
             return None
 
     def _check_done(self, path: Path) -> None:
-        """What became of messages whose records are gone stands nowhere else."""
+        """The outcome of messages whose records are gone stands nowhere else."""
         try:
             ColumnFile(self._files, path).close()
         except FileNotFoundError:

@@ -22,12 +22,12 @@ from dueline.errors import CorruptRecord
 from dueline.store import checkpoint as checkpoints
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
-from dueline.store.control import Control
+from dueline.store.control import DELAY_LOG_STATES, Control
 from dueline.store.core import COMMIT_LOG, DELAY_LOG
 from dueline.store.files import POSITION_NAME, Files
 from dueline.store.kernels import Int64s
 from dueline.store.maintenance import checkpoint_path, states_path
-from dueline.store.states import CANCELLED, DELIVERED, DROPPED, PENDING, States
+from dueline.store.states import DELIVERED, DROPPED, PENDING, States
 
 __all__ = ["LogFolder", "Snapshot", "take"]
 
@@ -235,7 +235,7 @@ def _add_tails(snapshot: Snapshot, files: Files) -> None:
             tail.note(batch.positions[batch.columns.is_delayed], seqs)
             states.extend(int(seqs.max()) + 1)
         for entry in controls:
-            states.mark(entry.numbers, CANCELLED)
+            states.mark(entry.numbers, DELAY_LOG_STATES[entry.kind])
     torn = tail.undone()  # before they were answered, and with them those whose records are gone
     if len(torn):
         states.mark(np.arange(max(tail.settled_end, saved_end), states.end), DROPPED)

@@ -138,7 +138,9 @@ class FolderSource:
     def _entries(self, root: Path) -> Iterator[Entry]:
         for path in self._files.walk(self._folder):
             name = path.relative_to(self._folder).as_posix()
-            is_left_out = path in [root / one for one in LEFT_OUT] or name.startswith("spark.log")
+            is_left_out = path in [root / one for one in LEFT_OUT] or name.startswith(
+                ("spark.log", "serve.lock")
+            )
             if is_left_out or name.endswith(TEMPORARY_SUFFIX) or path.is_symlink():
                 continue
             facts = file_facts(self._folder, path, is_sealed=True)

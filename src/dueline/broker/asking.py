@@ -6,8 +6,8 @@
 
 A half message of a 4.x producer is asked for by its group; one of a 5.x producer, which has no
 group, by its topic. A door says whom it can reach (`add_door`) and how a question gets there; it
-knows nothing of the schedule, which `TransactionOptions` has. Whoever is asked decides with the
-same verb as the sender would, `Transactions.end`.
+knows nothing of the schedule, which `TransactionOptions` has. A producer that is asked decides
+with the same verb as the sender would, `Transactions.end`.
 
 `turn` reads the store, so it is called by a thread of its own (`dueline.server.asker`).
 """

@@ -9,12 +9,19 @@
     asking            questions about them to their producers     memory
     inflight          received and not acknowledged yet           receipts.log
     delayed           messages that were accepted and are not due the store
+    access            who may do what                             users.json
+    jobs              long changes of them                        jobs/
+    rules             of topics: pause, release rate, expiry      road.json
     acceptance        whether anything new is taken               memory
     receiving         consumers that receive and acknowledge      memory
-    reading           pulls, and who waits for what               memory: waiting readers
+    reading           pulls, who waits for what, and traces       memory: waiting readers
     progress          how far groups are                          the offsets
     assignments       which client gets which queue               memory: modes
     meter             figures for people and monitors             memory
+    directory         topics and groups, as people look them up   memory
+    dead_letters      what groups could not handle                the store
+    inspecting        everything that is known of one message     the store
+    measures          more of them, and the last day              memory
 
 Both protocols share one `Broker`, so a message that is sent with one is received with the other.
 """
@@ -27,24 +34,33 @@ from pathlib import Path
 from typing import Final
 
 from dueline.broker.acceptance import Acceptance
+from dueline.broker.access import Access, Management, Trail
 from dueline.broker.asking import Asking
 from dueline.broker.assignments import Assignments
 from dueline.broker.consumer_groups import ConsumerGroups
 from dueline.broker.consumer_offsets import ConsumerOffsets
+from dueline.broker.dead_letters import DeadLetters
 from dueline.broker.delayed import Delayed
+from dueline.broker.directory import Directory
 from dueline.broker.figures import Meter
 from dueline.broker.group_configs import GroupTable
 from dueline.broker.groups import Groups
 from dueline.broker.inflight import InFlight, Receiving
+from dueline.broker.inspecting import Inspecting
 from dueline.broker.locks import QueueLocks
+from dueline.broker.measures import Measures
 from dueline.broker.pipeline import Pipeline, PipelineStatus
 from dueline.broker.progress import Progress
+from dueline.broker.quotas import Quotas
 from dueline.broker.reading import Reading
 from dueline.broker.retries import RetryOptions
 from dueline.broker.topics import TopicOptions, Topics
 from dueline.broker.transactions import TransactionOptions, Transactions
-from dueline.broker.writing import Done, Put
+from dueline.broker.waiting.jobs import Jobs
+from dueline.broker.waiting.rules import TopicRules
+from dueline.broker.writing import Done, Put, PutRows, RowsDone
 from dueline.message import Message
+from dueline.message_rows import MessageRows
 from dueline.store import Files, Store, StoreOptions
 
 __all__ = ["Broker", "BrokerOptions"]
@@ -71,15 +87,22 @@ class Broker:
         offsets: ConsumerOffsets,
         *,
         submit: Put,
+        submit_rows: PutRows | None = None,
         files: Files | None = None,
         options: BrokerOptions | None = None,
         receipts_path: Path | None = None,
         pipeline_status: PipelineStatus | None = None,
+        access: Access | None = None,
+        trail: Trail | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         """Open what is on disk; `close` lets go of it.
 
         Args:
             receipts_path: the file of what is in flight; by default beside the topics.
+            access: by default everybody may do everything.
+            trail: by default beside the topics.
+            quotas: by default there are none.
 
         Raises:
             InvalidRequest: a file of receipts that is none.
@@ -88,32 +111,33 @@ class Broker:
         self.store: Final = store
         self.clock: Final = store.clock
         self.acceptance: Final = Acceptance()
-        self._submit = submit
+        self._submit, self._submit_rows = submit, submit_rows
         self.offsets: Final = offsets
         files, folder = files or Files(), store.path / "config"
-        path = folder / "topics.json"
+        self.access: Final = access or Access(folder, files, clock=self.clock)
+        self.users: Final = Management(self.access, self.clock)
+        self.trail: Final = trail or Trail(folder, files, clock=self.clock)
+        path, path_of_groups = folder / "topics.json", folder / "subscriptionGroup.json"
+        self.quotas: Final = quotas or Quotas()
         self.topics: Final = Topics(
             path, files, clock=self.clock, options=self.options.topics, stored=store
         )
-        path, auto_create = folder / "subscriptionGroup.json", self.options.auto_create_groups
-        self.group_table: Final = GroupTable(path, files, clock=self.clock, auto_create=auto_create)
+        self.group_table: Final = GroupTable(
+            path_of_groups, files, clock=self.clock, auto_create=self.options.auto_create_groups
+        )
         self.groups: Final = Groups()
         self.assignments: Final = Assignments(self.topics, self.groups, self.group_table)
         self.locks: Final = QueueLocks(self.clock)
         self.transactions: Final = Transactions(store, offsets, self.put, self.options.transactions)
         self.asking: Final = Asking(self.transactions)
+        name = self.options.broker_name
         self.delayed: Final = Delayed(
-            store, self.acceptance, self.topics, broker_name=self.options.broker_name
+            store, self.acceptance, self.topics, broker_name=name, quotas=self.quotas
         )
+        self.jobs: Final = Jobs(store, store.path / "jobs", files)
+        self.rules: Final = TopicRules(store, offsets)
         self.pipeline: Final = Pipeline(store, self.delayed, status=pipeline_status)
-        self.inflight: Final = InFlight(
-            receipts_path or folder / "receipts.log",
-            files=files,
-            store=store,
-            clock=self.clock,
-            offsets=offsets,
-            is_synced=store.options.flush == "sync",
-        )
+        self.inflight: Final = self._open_receipts(receipts_path or folder / "receipts.log", files)
         self.consumer_groups: Final = ConsumerGroups(
             self.group_table, self.topics, offsets, self.inflight
         )
@@ -124,7 +148,11 @@ class Broker:
             offsets, self.reading, self.topics, self.groups, self.consumer_groups
         )
         self.meter: Final = Meter(store, self.reading.watches)
-        self.receiving: Final = Receiving(
+        self.measures: Final = self._measures(files)
+        self.receiving: Final = self._receiving()
+
+    def _receiving(self) -> Receiving:
+        return Receiving(
             self.reading,
             self.inflight,
             put=self.put,
@@ -132,6 +160,48 @@ class Broker:
             groups=self.group_table,
             retries=self.options.retries,
         )
+
+    def _open_receipts(self, path: Path, files: Files) -> InFlight:
+        return InFlight(
+            path,
+            files=files,
+            store=self.store,
+            clock=self.clock,
+            offsets=self.offsets,
+            is_synced=self.store.options.flush == "sync",
+        )
+
+    def _measures(self, files: Files) -> Measures:
+        return Measures(
+            self.store,
+            files=files,
+            topics=self.topics,
+            offsets=self.offsets,
+            groups=self.groups,
+            reading=self.reading,
+            inflight=self.inflight,
+        )
+
+    # What people ask now and then
+
+    @property
+    def directory(self) -> Directory:
+        return Directory(
+            self.topics,
+            self.groups,
+            self.group_table,
+            reading=self.reading,
+            progress=self.progress,
+            measures=self.measures,
+        )
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        return DeadLetters(self.reading, self.group_table)
+
+    @property
+    def inspecting(self) -> Inspecting:
+        return Inspecting(self.delayed, self.reading, self.offsets)
 
     @property
     def store_options(self) -> StoreOptions:
@@ -157,6 +227,21 @@ class Broker:
         """
         self.acceptance.check()
         self._submit(messages, done)
+
+    @property
+    def has_rows(self) -> bool:
+        """Is there a writer that takes rows?"""
+        return self._submit_rows is not None
+
+    def put_rows(self, messages: MessageRows, done: RowsDone) -> None:
+        """The same for rows of messages.
+
+        Raises:
+            Unavailable, LimitExceeded: as `put`.
+        """
+        self.acceptance.check()
+        assert self._submit_rows is not None
+        self._submit_rows(messages, done)
 
     def save(self) -> None:
         """Make topics and groups durable; blocks for the disk."""

@@ -26,6 +26,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, get_args, get_origin,
 from dueline.budget import Budget
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, LimitExceeded
+from dueline.json_fields import camel_case, read_bool, read_int, read_text, unexpected
 from dueline.store.files import Files
 
 __all__ = ["ConfigTable", "Entry", "Form", "Snapshot", "entry_from_json", "entry_to_json"]
@@ -255,7 +256,7 @@ def entry_from_json(kind: type[E], value: object, place: str) -> E:
         InvalidRequest: says what cannot be.
     """
     if not isinstance(value, dict):
-        raise _unexpected(place, "an object", value)
+        raise unexpected(place, "an object", value)
     found = {}
     for name, key, read in _fields(kind):
         item = value.get(key)
@@ -264,7 +265,7 @@ def entry_from_json(kind: type[E], value: object, place: str) -> E:
     try:
         return kind(**found)
     except TypeError as error:
-        raise _unexpected(place, "all that has no default", value) from error
+        raise unexpected(place, "all that has no default", value) from error
 
 
 _Read = Callable[[Any, str], Any]
@@ -275,14 +276,9 @@ def _fields(kind: type) -> tuple[tuple[str, str, _Read], ...]:
     """Name, name in JSON and reader of each field."""
     hints = get_type_hints(kind)
     return tuple(
-        (field.name, _camel_case(field.name), _reader(hints[field.name]))
+        (field.name, camel_case(field.name), _reader(hints[field.name]))
         for field in dataclasses.fields(kind)
     )
-
-
-def _camel_case(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
 
 
 def _reader(hint: Any) -> _Read:
@@ -293,39 +289,15 @@ def _reader(hint: Any) -> _Read:
     return _READERS[hint]
 
 
-def _read_int(value: Any, place: str) -> int:
-    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
-        value = int(value)
-    if type(value) is int and -1 <= value >> 63 <= 0:
-        return value
-    raise _unexpected(place, "an integer of 64 bits", value)
-
-
-def _read_bool(value: Any, place: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise _unexpected(place, "true or false", value)
-
-
-def _read_text(value: Any, place: str) -> str:
-    if isinstance(value, str):
-        return value
-    raise _unexpected(place, "a string", value)
-
-
 def _read_texts(value: Any, place: str) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise _unexpected(place, "an object", value)
-    return {name: _read_text(text, f"{place}.{name:.80}") for name, text in value.items()}
+        raise unexpected(place, "an object", value)
+    return {name: read_text(text, f"{place}.{name:.80}") for name, text in value.items()}
 
 
 _READERS: Final[dict[Any, _Read]] = {
-    int: _read_int,
-    bool: _read_bool,
-    str: _read_text,
+    int: read_int,
+    bool: read_bool,
+    str: read_text,
     Any: lambda value, place: value,
 }
-
-
-def _unexpected(place: str, expected: str, found: object) -> InvalidRequest:
-    return InvalidRequest(f"{place}: expected {expected}, found {found!r:.80}", field=place)

@@ -12,17 +12,21 @@ thread may call. What becomes of a single message that is sent is the matter of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dueline.broker.acceptance import Acceptance
-from dueline.broker.recall_handle import RecallHandle
+from dueline.broker.access.values import ANONYMOUS, Caller
+from dueline.broker.quotas import Quotas
 from dueline.broker.topics import Topics
 from dueline.errors import InvalidRequest, NotFound
 from dueline.message import LEVEL_TOPIC
+from dueline.recall_handle import RecallHandle
 from dueline.store import Answer, Changed, Name, PendingMessage, PutManyResult, Store
 from dueline.store import record as records
 
@@ -34,9 +38,12 @@ BUCKET_MS_MIN: Final = 60_000
 """A number for each millisecond would take more memory than the messages themselves."""
 
 
+MayChange = Callable[[str], bool]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingSummary:
-    """Delayed messages that are not delivered yet; buckets by the start of their due time."""
+    """Delayed messages that nobody can see yet; buckets by the start of their due time."""
 
     count: int
     next_due_ms: int | None
@@ -61,15 +68,26 @@ class Delayed:
         topics: Topics | None = None,
         *,
         broker_name: str = "",
+        quotas: Quotas | None = None,
     ) -> None:
         """Without `topics`, rows may go to any topic and make none."""
         self._store = store
         self._acceptance = acceptance or Acceptance()
         self._topics = topics
         self._broker_name = broker_name
+        self._quotas = quotas or Quotas()
 
-    def put_rows(self, table: pa.Table) -> PutManyResult:
+    def put_rows(
+        self,
+        table: pa.Table,
+        caller: Caller = ANONYMOUS,
+        check: Callable[[Iterable[str]], None] = lambda topics: None,
+    ) -> PutManyResult:
         """Accept rows of a bulk job (see `dueline.store.bulk`); new topics are made.
+
+        Args:
+            caller: whose quotas count.
+            check: raises if one of these topics may not be written to.
 
         Raises:
             InvalidRequest, LimitExceeded, NotFound: names the first bad row or topic; nothing was
@@ -77,29 +95,57 @@ class Delayed:
             Unavailable: the broker is stopping.
         """
         self._acceptance.check()
-        return self._store.put_many(table, admit=self._admit)
+        if self._quotas.is_on:
+            self._check_quotas(table, caller)
 
-    def _admit(self, last_queue_ids: Mapping[str, int]) -> None:
-        """Let rows in whose topics may be written to; those that are new are made."""
+        def admit(last_queue_ids: Mapping[str, int]) -> None:
+            """Let rows in whose topics may be written to; those that are new are made."""
+            check(last_queue_ids)
+            if self._topics is not None:
+                self._topics.check_rows(last_queue_ids)
+                self._topics.make(last_queue_ids)
+
+        return self._store.put_many(table, admit=admit)
+
+    def _check_quotas(self, table: pa.Table, caller: Caller) -> None:
+        counts = {
+            str(each["values"].as_py()): each["counts"].as_py()
+            for each in pc.value_counts(table.column("topic").combine_chunks())
+        }
         if self._topics is not None:
-            self._topics.check_rows(last_queue_ids)
-            self._topics.make(last_queue_ids)
+            new = [name for name in counts if self._topics.get(name) is None]
+            self._quotas.admit_topics(caller, new)
+        self._quotas.admit(caller, counts, size_bytes=table.nbytes, delayed_count=table.num_rows)
 
-    def cancel(self, keys: Sequence[str]) -> list[Changed]:
-        """Cancel by key, unique id or offset id; an answer for each."""
+    def cancel(self, keys: Sequence[str], may: MayChange | None = None) -> list[Changed]:
+        """Cancel by key, unique id or offset id; an answer for each.
+
+        Args:
+            may: says for which topics; messages of others are left alone, as if unknown.
+        """
         self._acceptance.check()
-        return self._store.cancel_named([Name(key) for key in keys])
+        return self._store.cancel_named([Name(key, may=may) for key in keys])
 
-    def reschedule(self, moves: Sequence[tuple[str, int]]) -> list[Changed]:
-        """Move (key or id, due time) pairs; an answer for each."""
+    def reschedule(
+        self, moves: Sequence[tuple[str, int]], may: MayChange | None = None
+    ) -> list[Changed]:
+        """Move (key or id, due time) pairs; an answer for each. `may` as for `cancel`."""
         self._acceptance.check()
-        return self._store.reschedule_named([(Name(key), due_ms) for key, due_ms in moves])
+        names = [(Name(key, may=may), due_ms) for key, due_ms in moves]
+        return self._store.reschedule_named(names)
 
-    def recall(self, text: str, *, topic: str | None) -> str:
+    def recall(
+        self,
+        text: str,
+        *,
+        topic: str | None,
+        admit: Callable[[str], None] = lambda topic: None,
+    ) -> str:
         """Take back the message of a recall handle; returns its unique id.
 
         Args:
             topic: what the caller takes for its topic; None: it does not say.
+            admit: raises if nothing of the message's topic may be taken back.
 
         Raises:
             InvalidRequest: no handle of this topic and broker, or the message was delivered.
@@ -108,6 +154,7 @@ class Delayed:
         self._acceptance.check()
         handle = RecallHandle.decode(text)
         handle.check(topic=topic or handle.topic, broker_name=self._broker_name)
+        admit(handle.topic)
         answer = self._store.recall(handle.topic, handle.unique_id)
         if answer is Answer.CANCELLED:
             return handle.unique_id
@@ -128,20 +175,35 @@ class Delayed:
         return self._store.find_delayed(key)
 
     def pending(self, *, bucket_ms: int, topic: str | None = None) -> PendingSummary:
-        """How many messages wait, by topic and by due time.
+        """How many messages wait, by topic and by due time, also those at the gate.
 
         Raises:
             InvalidRequest: buckets that are too small.
         """
         if bucket_ms < BUCKET_MS_MIN:
             raise InvalidRequest(f"bucket: expected at least {BUCKET_MS_MIN} ms, found {bucket_ms}")
-        by_bucket_ms = self._store.pending_by_bucket(bucket_ms, topic)
-        by_topic = self._store.pending_by_topic()
+        survey = self._store.survey()
+        names, wanted = survey.topic_names, None
+        if topic is not None:
+            wanted = survey.wanted(topic)
+        totals = np.zeros(len(names), dtype=np.int64)
+        by_bucket_ms: dict[int, int] = {}
+        next_due_ms: int | None = None
+        for dues in survey.dues(topics=wanted):
+            first_ms = int(dues.due_ms[0])
+            next_due_ms = first_ms if next_due_ms is None else min(first_ms, next_due_ms)
+            totals += np.bincount(dues.topic, minlength=len(names))
+            starts, counts = np.unique(dues.due_ms // bucket_ms, return_counts=True)
+            for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+                by_bucket_ms[start * bucket_ms] = by_bucket_ms.get(start * bucket_ms, 0) + count
+        by_topic = {
+            name: count for name, count in zip(names, totals.tolist(), strict=True) if count
+        }
         return PendingSummary(
-            count=self._store.pending_count() if topic is None else by_topic.get(topic, 0),
-            next_due_ms=self._store.next_due_ms(),
+            count=sum(by_topic.values()),
+            next_due_ms=next_due_ms,
             by_topic=by_topic,
-            by_bucket_ms=by_bucket_ms,
+            by_bucket_ms=dict(sorted(by_bucket_ms.items())),
         )
 
     def levels(self) -> dict[int, LevelProgress]:

@@ -3,7 +3,7 @@
 pending         waits in the delay log
 carried over    in the commit log, not visible yet; can still be cancelled
 moved           to another time, under which it has an entry of its own
-delivered, cancelled, dropped (by the transform), done long ago (one of these)
+delivered, cancelled, dropped (by the transform), expired, done long ago (one of these)
 """
 
 from __future__ import annotations
@@ -12,17 +12,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from dueline.store import PendingMessage
-from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING
+from dueline.store.states import CANCELLED, FORGOTTEN, NAMES
 
 __all__ = ["states_of"]
 
-_NAMES: Final = {
-    PENDING: "pending",
-    DELIVERED: "delivered",
-    CANCELLED: "cancelled",
-    DROPPED: "dropped",
-    FORGOTTEN: "done long ago",
-}
+_NAMES: Final = {**NAMES, FORGOTTEN: "done long ago"}
 
 
 def states_of(found: Sequence[PendingMessage]) -> list[str]:

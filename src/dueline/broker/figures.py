@@ -51,6 +51,7 @@ class Figures:
     dropped_count: int
     skipped_count: int
     cancelled_count: int
+    expired_count: int
     rescheduled_count: int
     pending_count: int
     at_gate_count: int
@@ -74,6 +75,7 @@ class Counters(Observer):
         self.dropped_count = 0
         self.skipped_count = 0
         self.cancelled_count = 0
+        self.expired_count = 0
         self.rescheduled_count = 0
         self._lock = threading.Lock()
 
@@ -97,6 +99,10 @@ class Counters(Observer):
     def cancelled(self, count: int) -> None:
         with self._lock:
             self.cancelled_count += count
+
+    def expired(self, count: int) -> None:
+        with self._lock:
+            self.expired_count += count
 
     def rescheduled(self, count: int) -> None:
         with self._lock:
@@ -128,6 +134,7 @@ class Meter:
             dropped_count=counters.dropped_count,
             skipped_count=counters.skipped_count,
             cancelled_count=counters.cancelled_count,
+            expired_count=counters.expired_count,
             rescheduled_count=counters.rescheduled_count,
             pending_count=store.pending_count(),
             at_gate_count=store.gate_row_count,

@@ -29,6 +29,7 @@ from dueline.broker.filters import EVERYTHING, Filter, filter_of
 from dueline.broker.group_configs import GroupTable, check_may_consume
 from dueline.broker.groups import Groups
 from dueline.broker.topics import Topics, check_readable
+from dueline.broker.traces import Traces
 from dueline.broker.watches import Wake, Watch, Watches
 from dueline.errors import InvalidRequest, NotFound
 from dueline.message import DELAY_LOG_MARK, decode_properties, message_id, pack_host
@@ -55,6 +56,8 @@ class Pull:
     size_bytes_max: int = 256 * 1024
     is_exact: bool = False
     """Compare tags and not just their hashes."""
+    group: str = ""
+    """Whose consumers are handed what is read; none: somebody looks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,7 @@ class Reading:
         self._topics = topics
         self._group_table = group_table
         self._groups = groups
+        self.traces: Final = Traces(store)
         self.watches: Final = Watches()
         store.observe(self.watches)
 
@@ -168,6 +172,8 @@ class Reading:
             if result.status is not ReadStatus.NO_MATCH or work >= WORK_MAX:
                 break
             unwanted, offset = result, result.next_offset
+        if self.traces.is_on and pull.group:
+            self.traces.pulled(pull.group, result)
         return Pulled(result=result)
 
     def _read(self, pull: Pull, offset: int) -> ReadResult:
@@ -191,6 +197,12 @@ class Reading:
             watch.cancel()
             wake()
         return watch
+
+    def is_at_hand(self, pull: Pull, offset: int) -> bool:
+        """Would a pull be quick, although it is far behind? False also if that is not known."""
+        if pull.wanted is not EVERYTHING:  # it may read on for a while
+            return False
+        return self._store.is_at_hand(pull.topic, pull.queue_id, offset, count_max=pull.count_max)
 
     # Places
 
@@ -284,4 +296,4 @@ def _chosen(wanted: Filter, result: ReadResult, work: int) -> tuple[ReadResult, 
         if matches(decode_properties(record.properties)):
             chosen.append(view)
     status = ReadStatus.FOUND if chosen else ReadStatus.NO_MATCH
-    return replace(result, status=status, records=chosen, next_offset=next_offset), work
+    return replace(result, status=status, chunks=chosen, next_offset=next_offset), work

@@ -19,20 +19,24 @@ and `done` is not called. Delayed messages that were accepted are the matter of
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dueline.admission import check_queue_id, check_sender_target, check_target
 from dueline.broker import retries
+from dueline.broker.access.values import ANONYMOUS, Caller
 from dueline.broker.broker import Broker
 from dueline.broker.group_configs import GroupConfig
 from dueline.broker.names import DEFAULT_TOPIC, dead_topic, group_of_retry
-from dueline.broker.recall_handle import encode_handle
 from dueline.broker.topics import TopicConfig, check_writable
-from dueline.broker.writing import Done, Loop, Results, Writing
+from dueline.broker.writing import Done, Loop, Results, RowsDone, Writing
 from dueline.errors import BrokerError, InvalidRequest, NotFound
 from dueline.message import SYS_TRANSACTION_MASK, Message, string_hash
+from dueline.message_rows import MessageRows
+from dueline.recall_handle import encode_handle
+from dueline.schedule import DELAY_NAMES
 from dueline.store import PutResult
 from dueline.store.draft import SPECIAL_NAMES
 
@@ -66,8 +70,15 @@ class Sending:
         self._group_table = broker.group_table
         self._transactions = broker.transactions
         self._acceptance = broker.acceptance
+        self._quotas = broker.quotas
         self._broker_name = broker.options.broker_name
-        self._writing = Writing(broker.put, loop, topics=broker.topics, save=broker.save)
+        self._writing = Writing(
+            broker.put,
+            loop,
+            topics=broker.topics,
+            save=broker.save,
+            put_rows=broker.put_rows,
+        )
         self._turns = itertools.count()
 
     # Where to
@@ -106,6 +117,17 @@ class Sending:
         """Is the topic still what it was when the destination was made?"""
         return self._topics.get(destination.topic) is destination.config
 
+    def takes_rows(self, destination: Destination) -> bool:
+        """May messages to it be sent as rows now? If not, `send` says what is to be said."""
+        return (
+            self._acceptance.is_open
+            and not self._quotas.is_on
+            and destination.group is None
+            and destination.queue_id >= 0
+            and self.is_current(destination)
+            and self._writing.is_open(destination.topic)
+        )
+
     def queue_id(self, destination: Destination, properties: Mapping[str, str]) -> int:
         """The queue of a message: as its sender said, by its message group, or in turn."""
         if destination.queue_id >= 0:
@@ -116,7 +138,7 @@ class Sending:
 
     # Sending
 
-    def send(
+    def send(  # noqa: PLR0913 - what, where to and how, the rest keyword-only
         self,
         destination: Destination,
         messages: Sequence[Message],
@@ -124,6 +146,7 @@ class Sending:
         *,
         size_bytes: int,
         attempts_max: int | None = None,
+        caller: Caller = ANONYMOUS,
     ) -> None:
         """Accept messages; `done` gets an answer for each when they are on disk.
 
@@ -131,10 +154,11 @@ class Sending:
             size_bytes: of the bodies together, more or less.
             attempts_max: how often a consumer tries a message that it sends to its retry topic
                 before it is a dead letter; None: as its group says.
+            caller: whose quotas count.
 
         Raises:
             Unavailable: the broker is stopping.
-            LimitExceeded: too many half messages are undecided.
+            LimitExceeded: too many half messages are undecided, or a quota is spent.
             NotFound: a retry topic of a group that does not exist.
         """
         self._acceptance.check()
@@ -144,6 +168,8 @@ class Sending:
         if destination.group is not None:
             group = self._group(destination.group)
             messages = [self._retried(message, group, attempts_max) for message in messages]
+        elif self._quotas.is_on:
+            self._admit(destination, messages, size_bytes, caller)
         if self._topics.get(destination.topic) is None:
             faults = self._faults(messages)
             if len(faults) == len(messages):
@@ -155,6 +181,36 @@ class Sending:
                 queue_count=destination.queue_count,
             )
         self._writing.write(messages, done, size_bytes)
+
+    def _admit(
+        self, destination: Destination, messages: Sequence[Message], size_bytes: int, caller: Caller
+    ) -> None:
+        """What consumers send to their retry topics is not refused: it was accepted before."""
+        if self._topics.get(destination.topic) is None:
+            self._quotas.admit_topics(caller, [destination.topic])
+        delayed = [each for each in messages if not DELAY_NAMES.isdisjoint(each.properties)]
+        self._quotas.admit(
+            caller,
+            {destination.topic: len(messages)},
+            size_bytes=size_bytes,
+            delayed_count=len(delayed),
+        )
+
+    def send_rows(self, messages: MessageRows, done: RowsDone) -> None:
+        """Accept rows of messages, to destinations that take them, without transactions.
+
+        `done` gets the result when they are on disk.
+        """
+        self._writing.write_rows(messages, done)
+
+    @contextlib.contextmanager
+    def keeping_order(self, send_first: Callable[[], None]) -> Iterator[None]:
+        """Call this before a message goes its way, meanwhile."""
+        self._writing.before_write = send_first
+        try:
+            yield
+        finally:
+            self._writing.before_write = None
 
     def _faults(self, messages: Sequence[Message]) -> Results:
         """What the store would say against the messages."""
@@ -218,7 +274,7 @@ class Sending:
 
     # Messages that consumers could not handle
 
-    def send_back(
+    def send_back(  # noqa: PLR0913 - what a client says of it, keyword-only
         self,
         position: int,
         *,
@@ -226,12 +282,14 @@ class Sending:
         delay_level: int,
         attempts_max: int | None,
         done: Done,
+        admit: Callable[[str], None] = lambda topic: None,
     ) -> None:
         """Let the message at a position come again later, or put it to the dead letters.
 
         Args:
             delay_level: below 0: a dead letter at once; 0: by the number of attempts.
             attempts_max: None: as the group says.
+            admit: raises if messages of the topic may not be sent back.
 
         Raises:
             NotFound: no such group, or no message there.
@@ -246,6 +304,7 @@ class Sending:
             record = self._store.record_at(position)
         except NotFound as error:
             raise NotFound(f"send back: {error.message}; it may be too old") from error
+        admit(record.topic.decode("utf-8", "replace"))
         message = retries.refused(
             record, config, delay_level=delay_level, attempts_max=attempts_max
         )

@@ -31,6 +31,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from dueline.broker.agenda import Agenda
@@ -229,7 +230,7 @@ class Transactions:
 
     # Deciding
 
-    def end(
+    def end(  # noqa: PLR0913 - what a client says of it, keyword-only
         self,
         position: int,
         *,
@@ -237,6 +238,7 @@ class Transactions:
         group: str,
         done: Ended,
         queue_offset: int | None = None,
+        admit: Callable[[str], None] = lambda topic: None,
     ) -> None:
         """Commit or roll back the half message at a position; `done` gets None or the error.
 
@@ -245,6 +247,7 @@ class Transactions:
         Args:
             group: of the producer that decides; empty: it has none.
             queue_offset: what the producer takes for the half message's; None: it does not say.
+            admit: raises if messages of the topic may not be decided.
 
         Raises:
             NotFound: no half message stands there, or one of another queue offset.
@@ -258,6 +261,7 @@ class Transactions:
                 position=position,
             )
         properties = decode_properties(record.properties)
+        admit(properties.get("REAL_TOPIC", ""))
         owner = properties.get("PGROUP", "")
         if group and owner and owner != group:
             raise InvalidRequest(
@@ -320,6 +324,12 @@ class Transactions:
                 position=position,
             )
         return found
+
+    def undecided(self, *, count_max: int) -> list[Half]:
+        """The oldest messages that nobody has decided."""
+        with self._lock:
+            self.refresh()
+            return list(islice(self._undecided.values(), count_max))
 
     def check_room(self) -> None:
         """Refuse a half message while too many are undecided.

@@ -24,9 +24,21 @@ from typing import Final, NamedTuple, Protocol
 from dueline.broker.topics import Topics
 from dueline.errors import BrokerError, LimitExceeded
 from dueline.message import Message
+from dueline.message_rows import MessageRows
 from dueline.store import PutResult
+from dueline.store.block_writing import RowsResult
 
-__all__ = ["Done", "Loop", "Put", "Results", "Writing", "accepted", "first_error"]
+__all__ = [
+    "Done",
+    "Loop",
+    "Put",
+    "PutRows",
+    "Results",
+    "RowsDone",
+    "Writing",
+    "accepted",
+    "first_error",
+]
 
 TURN_COUNT_MAX: Final = 1_024
 TURN_SIZE_BYTES_MAX: Final = 4 << 20
@@ -42,6 +54,16 @@ class Put(Protocol):
     """Hand messages to the writer; never blocks, and `done` is called from the writer's thread."""
 
     def __call__(self, messages: Sequence[Message], done: Done) -> None: ...
+
+
+RowsDone = Callable[[RowsResult | BaseException], None]
+"""The same for rows."""
+
+
+class PutRows(Protocol):
+    """The same for rows."""
+
+    def __call__(self, messages: MessageRows, done: RowsDone) -> None: ...
 
 
 class Loop(Protocol):
@@ -66,17 +88,29 @@ class _Write(NamedTuple):  # a tuple: one is made for every send
 class Writing:
     """One door's messages on their way to the disk."""
 
-    def __init__(self, put: Put, loop: Loop, *, topics: Topics, save: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        put: Put,
+        loop: Loop,
+        *,
+        topics: Topics,
+        save: Callable[[], object],
+        put_rows: PutRows | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
             save: makes topics and groups durable; blocks for the disk.
+            put_rows: hands rows to the writer.
         """
         self._put = put
+        self._put_rows = put_rows
         self._loop = loop
         self._topics = topics
         self._save = save
         self._turn: list[_Write] = []
+        self.before_write: Callable[[], None] | None = None
+        """Called before a message goes into the turn: what came before it goes first."""
         self._turn_size_bytes = 0
         self._held: dict[str, list[_Write]] = {}
 
@@ -91,12 +125,34 @@ class Writing:
         if topic in self._held or not self._topics.has_saved(topic):
             self._hold(topic, write)
             return
+        if self.before_write is not None:
+            self.before_write()
         if not self._turn:
             self._loop.soon(self._end_turn)
         self._turn.append(write)
         self._turn_size_bytes += size_bytes
         if self._turn_size_bytes > TURN_SIZE_BYTES_MAX or len(self._turn) >= TURN_COUNT_MAX:
             self._end_turn()
+
+    def is_open(self, topic: str) -> bool:
+        """Is the topic on disk, so that a message need not wait for it?"""
+        return topic not in self._held and self._topics.has_saved(topic)
+
+    def write_rows(self, messages: MessageRows, done: RowsDone) -> None:
+        """Write rows of topics that are open, behind what was written before.
+
+        `done` is called in the loop's thread.
+        """
+
+        def post(result: RowsResult | BaseException) -> None:
+            self._loop.post(partial(done, result))
+
+        self._end_turn()
+        assert self._put_rows is not None
+        try:
+            self._put_rows(messages, post)
+        except BrokerError as error:
+            done(error)
 
     def _end_turn(self) -> None:
         turn, self._turn = self._turn, []

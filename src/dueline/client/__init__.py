@@ -15,6 +15,8 @@ from dueline.client.producer import AsyncProducer
 from dueline.client.reader import AsyncReader
 from dueline.client.simple_consumer import AsyncSimpleConsumer, Taken
 from dueline.client.values import Outgoing, Received, Sent
+from dueline.credentials import Credentials
+from dueline.tls import ClientTls
 
 __all__ = [
     "AsyncConsumer",
@@ -23,7 +25,9 @@ __all__ = [
     "AsyncSimpleConsumer",
     "BatchHandler",
     "Changed",
+    "ClientTls",
     "Consumer",
+    "Credentials",
     "Outcome",
     "Outgoing",
     "Pending",

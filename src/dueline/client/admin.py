@@ -17,7 +17,9 @@ from dueline.client.cluster import DEFAULT_TOPIC, Cluster, TopicQueue, error_of
 from dueline.client.connection import AsyncConnection
 from dueline.client.pulling import QueuePuller
 from dueline.client.values import Outgoing, Received
+from dueline.credentials import Credentials
 from dueline.errors import NotFound
+from dueline.tls import ClientTls
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.admin_bodies import (
     ConsumerConnections,
@@ -130,9 +132,16 @@ class DeadLetter:
 class AsyncAdmin:
     """Asks and tells all brokers of a name server; an async context manager."""
 
-    def __init__(self, name_server: str, *, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        name_server: str,
+        *,
+        timeout_s: float = 5.0,
+        tls: ClientTls | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._timeout_s: Final = timeout_s
-        self._cluster = Cluster(name_server, timeout_s=timeout_s)
+        self._cluster = Cluster(name_server, timeout_s=timeout_s, tls=tls, credentials=credentials)
 
     async def __aenter__(self) -> Self:
         return self

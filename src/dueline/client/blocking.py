@@ -161,6 +161,7 @@ class SimpleConsumer(_Blocking[AsyncSimpleConsumer]):
         """The arguments of `AsyncSimpleConsumer`."""
 
     receive = _blocking(AsyncSimpleConsumer.receive)
+    receive_now = _blocking(AsyncSimpleConsumer.receive_now)
     ack = _blocking(AsyncSimpleConsumer.ack)
     release = _blocking(AsyncSimpleConsumer.release)
 

@@ -7,13 +7,16 @@ Routes are asked for anew every 30 seconds and after a failure. A topic without 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dueline.client.connection import AsyncConnection
+from dueline.client.connection import AsyncConnection, Secured
+from dueline.credentials import Credentials
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.schedule import DelayLevels
+from dueline.tls import ClientTls
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.bodies import RouteData
 
@@ -54,13 +57,27 @@ class Cluster:
         name_servers: str,
         *,
         timeout_s: float,
+        tls: ClientTls | None = None,
+        credentials: Credentials | None = None,
         on_request: Callable[[Command], None] = lambda command: None,
     ) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            tls: None: as the environment says, see `dueline.tls`.
+            credentials: who asks; None: the user that the environment names, or nobody.
+
+        Raises:
+            InvalidRequest: no name server, or certificates or a token that cannot be used.
+        """
         self._name_servers = [each.strip() for each in name_servers.split(";") if each.strip()]
         if not self._name_servers:
             raise InvalidRequest("name server: expected host:port, found none")
         self.timeout_s: Final = timeout_s
         self._on_request = on_request
+        found = tls or ClientTls.from_environment(os.environ)
+        self._secured = Secured.by(found) if found is not None else None
+        self._credentials = credentials or Credentials.from_environment(os.environ)
         self._connections: dict[str, AsyncConnection] = {}
         self._routes: dict[str, tuple[float, RouteData]] = {}
         self._opening = asyncio.Lock()
@@ -193,7 +210,11 @@ class Cluster:
             if known is not None and known.is_open:
                 return known
             made = await AsyncConnection.open(
-                address, timeout_s=self.timeout_s, on_request=self._on_request
+                address,
+                timeout_s=self.timeout_s,
+                secured=self._secured,
+                credentials=self._credentials,
+                on_request=self._on_request,
             )
             self._connections[address] = made
             return made

@@ -1,26 +1,54 @@
 """A `dueline.wire.Connection` to a name server or broker, on asyncio's streams.
 
 A request that is not answered in time fails with `Unavailable`; so do all of them when the
-connection breaks. What the server asks goes to `on_request`; if it wants an answer, it is told that
-the client does not support it.
+connection breaks. With the credentials of a user, every request is signed.
+What the server asks goes to `on_request`; if it wants an answer, it is told that the client does
+not support it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Callable, Mapping
-from typing import Final, Self
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
+from dueline.credentials import Credentials
 from dueline.errors import ProtocolError, Unavailable
+from dueline.tls import CA, ClientTls
 from dueline.wire import Answered, Command, Connection, Language, ResponseCode
 from dueline.wire.command import NO_EXT
+from dueline.wire.signature import signed
 
-__all__ = ["AsyncConnection"]
+__all__ = ["AsyncConnection", "Secured"]
 
 READ_SIZE_BYTES: Final = 256 * 1024
 CALL_COUNT_MAX: Final = 10_000
 """Requests on one connection that are not answered yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secured:
+    """What connections are encrypted with."""
+
+    context: ssl.SSLContext
+    server_name: str | None = None
+
+    @classmethod
+    def by(cls, tls: ClientTls) -> Secured:
+        """Read the certificates, once for all connections.
+
+        Raises:
+            InvalidRequest: they cannot be used.
+        """
+        return cls(context=tls.context(), server_name=tls.server_name)
+
+    def arguments(self) -> dict[str, Any]:
+        """For `asyncio.open_connection`."""
+        named = {"server_hostname": self.server_name} if self.server_name is not None else {}
+        return {"ssl": self.context, **named}
 
 
 class AsyncConnection:
@@ -32,18 +60,20 @@ class AsyncConnection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         on_request: Callable[[Command], None],
+        credentials: Credentials | None,
     ) -> None:
         self.address: Final = address
         self._reader = reader
         self._writer = writer
         self._on_request = on_request
+        self._credentials = credentials
         self._connection = Connection[asyncio.Future[Command]](
             call_count_max=CALL_COUNT_MAX, language=Language.PYTHON
         )
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._task = asyncio.create_task(self._receive())
-        self.is_open = True
+        self._is_ended = False
         self._is_known = False
 
     @classmethod
@@ -52,23 +82,38 @@ class AsyncConnection:
         address: str,
         *,
         timeout_s: float,
+        secured: Secured | None = None,
+        credentials: Credentials | None = None,
         on_request: Callable[[Command], None] = lambda command: None,
     ) -> Self:
         """Connect.
 
+        Args:
+            secured: what to encrypt with; None: not at all.
+            credentials: whose name and signature requests carry; None: nobody's.
+
         Raises:
-            Unavailable: nobody answers there.
+            Unavailable: nobody answers there, or not with TLS.
         """
         host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(timeout_s):
-                streams = await asyncio.open_connection(host.strip("[]"), int(port))
+                streams = await asyncio.open_connection(
+                    host.strip("[]"), int(port), **(secured.arguments() if secured else {})
+                )
+        except ssl.SSLError as error:
+            raise Unavailable(_no_tls(address, error), address=address) from error
         except (OSError, TimeoutError) as error:
             raise Unavailable(
                 f"{address}: expected a broker or name server, found: {error or 'no answer'}",
                 address=address,
             ) from error
-        return cls(address, *streams, on_request)
+        return cls(address, *streams, on_request, credentials)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent; asyncio knows of a reset before the reader does."""
+        return not self._is_ended and not self._writer.is_closing()
 
     async def call(
         self,
@@ -111,7 +156,8 @@ class AsyncConnection:
         answer: asyncio.Future[Command] = self._loop.create_future()
         if not self.is_open:
             raise self._broken(None)
-        self._writer.write(self._connection.call(answer, code, ext, body, deadline_s=deadline_s))
+        fields = self._signed(ext, body)
+        self._writer.write(self._connection.call(answer, code, fields, body, deadline_s=deadline_s))
         if self._timer is None or self._timer.when() > deadline_s:
             self._wake_at(deadline_s)
         return answer
@@ -120,7 +166,10 @@ class AsyncConnection:
         """Send a request that wants no answer."""
         if not self.is_open:
             raise self._broken(None)
-        self._writer.write(self._connection.notify(code, ext, body))
+        self._writer.write(self._connection.notify(code, self._signed(ext, body), body))
+
+    def _signed(self, ext: Mapping[str, str], body: bytes) -> Mapping[str, str]:
+        return ext if self._credentials is None else signed(ext, body, self._credentials)
 
     # Answers that do not come
 
@@ -148,7 +197,7 @@ class AsyncConnection:
         except (OSError, ProtocolError) as error:
             cause = error
         finally:
-            self.is_open = False
+            self._is_ended = True
             self._writer.close()
             self._wake_at(None)
             for answer in self._connection.close():
@@ -189,3 +238,16 @@ class AsyncConnection:
             await self._task
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
+
+
+def _no_tls(address: str, error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"{address}: expected a certificate for this host that an authority in `ca` "
+            f"({CA}, --ca) has signed, found: {error.verify_message}"
+        )
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    return (
+        f"{address}: expected TLS, found: {reason}; does the broker speak TLS (tls.mode), and does "
+        "it ask for a certificate of the client's?"
+    )

@@ -20,14 +20,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
+from dueline.client.loop import end_tasks
 from dueline.client.pulling import COUNT_MAX, PullResult, QueuePuller
 from dueline.client.values import Received
+from dueline.credentials import Credentials
 from dueline.errors import BrokerError, InvalidRequest, NotFound, Unavailable
 from dueline.times import Duration, duration_ms, time_ms
+from dueline.tls import ClientTls
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.headers import ConsumerGroupRequest, SendBackRequest, UnregisterClientRequest
 
@@ -79,6 +83,8 @@ class AsyncConsumer:
         attempts_max: int = 16,
         backoff: Sequence[Duration] = (),
         timeout_s: float = 5.0,
+        tls: ClientTls | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """Say what to consume, and how.
 
@@ -98,13 +104,15 @@ class AsyncConsumer:
         self._start = _start_of(start)
         self._backoff_ms = [duration_ms(each, name="backoff") for each in backoff]
         self._concurrency = concurrency
-        self._name_server = name_server
         self._topic = topic
         self._group = group
         self._handler = handler
         self._tags = tags
         self._attempts_max = attempts_max
         self._timeout_s = timeout_s
+        self._new_cluster = partial(
+            Cluster, name_server, timeout_s=timeout_s, tls=tls, credentials=credentials
+        )
         self._client_id = f"python@{os.getpid()}#{uuid.uuid4().hex[:12]}"
         self._room = asyncio.Semaphore(concurrency)
         self._change = asyncio.Event()
@@ -114,9 +122,7 @@ class AsyncConsumer:
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Self:
-        self._cluster = Cluster(
-            self._name_server, timeout_s=self._timeout_s, on_request=self._asked
-        )
+        self._cluster = self._new_cluster(on_request=self._asked)
         try:
             with contextlib.suppress(NotFound):  # the topic is made by its first message
                 await self._beat(self._cluster)
@@ -132,10 +138,9 @@ class AsyncConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        tasks = [*self._queues.values(), *([self._task] if self._task is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        own = [] if self._task is None else [self._task]
+        await end_tasks([*self._queues.values(), *own])
+        self._queues.clear()
         if self._works:
             _, unfinished = await asyncio.wait(self._works, timeout=FINISH_S_MAX)
             for work in unfinished:

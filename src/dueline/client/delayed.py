@@ -16,7 +16,7 @@ from dueline.client.cluster import Cluster, error_of
 from dueline.client.values import Sent
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest
-from dueline.times import Duration, check_not_past, duration_ms, time_ms
+from dueline.times import Duration, duration_ms, future_ms
 from dueline.wire import RequestCode, ResponseCode
 from dueline.wire.body import Body
 from dueline.wire.delayed import (
@@ -145,9 +145,7 @@ class DelayedMessages:
         return await self._move(move)
 
     def _time_ms(self, deliver_at: datetime | str) -> int:
-        at_ms = time_ms(deliver_at)
-        check_not_past(at_ms, self._clock.now_ms(), name="deliver_at")
-        return max(at_ms, 0)
+        return max(future_ms(deliver_at, self._clock.now_ms(), name="deliver_at"), 0)
 
     async def deliver_now(self, message: Sent | str) -> Changed:
         """Let a message that waits be due now."""

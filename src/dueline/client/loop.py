@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -29,23 +29,30 @@ class Loop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for its end."""
-        future = self.start(work)
+        future: Future[T] | None = None
         try:
+            future = self.start(work)
             return future.result()
         except BaseException:
-            future.cancel()  # Ctrl-C: nobody waits for it any more
+            if future is not None:
+                future.cancel()  # Ctrl-C: nobody waits for it any more
             raise
 
     def close(self) -> None:
         """Cancel what was left under way, so that it ends in order; then end the thread."""
-        self.run(_end_tasks())
+        self.run(_end_others())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
-async def _end_tasks() -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
+async def _end_others() -> None:
+    await end_tasks(task for task in asyncio.all_tasks() if task is not asyncio.current_task())
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and return when they have ended."""
+    ending = list(tasks)
+    for task in ending:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*ending, return_exceptions=True)

@@ -7,14 +7,17 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
+from dueline.client.batches import batches_of, is_in_delay_log, sent_batch
 from dueline.client.cluster import Cluster, TopicQueue, error_of
 from dueline.client.connection import AsyncConnection
 from dueline.client.delayed import DelayedMessages
 from dueline.client.values import Outgoing, Sent
 from dueline.clock import Clock
+from dueline.credentials import Credentials
 from dueline.errors import (
     BrokerError,
     InvalidRequest,
@@ -25,6 +28,7 @@ from dueline.errors import (
 from dueline.message import HOST_UNKNOWN, UniqueIds, encode_properties
 from dueline.schedule import DelayLevels
 from dueline.times import Duration
+from dueline.tls import ClientTls
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.headers import SendRequest, SendResponse
@@ -34,7 +38,6 @@ __all__ = ["AsyncProducer"]
 ATTEMPT_COUNT: Final = 3
 GROUP: Final = "dueline_producer"
 IN_FLIGHT_MAX: Final = 256
-BATCH_SIZE_BYTES_MAX: Final = 1 << 20
 RETRY_S: Final = 0.1
 _STORED: Final = (
     ResponseCode.SUCCESS,
@@ -55,12 +58,14 @@ class AsyncProducer(DelayedMessages):
         await producer.send("orders", b"17", delay=timedelta(minutes=30))
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where, and by keyword how
         self,
         name_server: str,
         *,
         group: str = GROUP,
         timeout_s: float = 5.0,
+        tls: ClientTls | None = None,
+        credentials: Credentials | None = None,
         attempts_max: int = ATTEMPT_COUNT,
         clock: Clock | None = None,
     ) -> None:
@@ -74,15 +79,19 @@ class AsyncProducer(DelayedMessages):
             raise InvalidRequest(f"attempts_max: expected 1 or more, found {attempts_max}")
         self._attempts_max = attempts_max
         self._group = group
-        self._name_server = name_server
         self._timeout_s = timeout_s
+        self._new_cluster = partial(
+            Cluster, name_server, timeout_s=timeout_s, tls=tls, credentials=credentials
+        )
         self._clock = clock or Clock()
         self._ids = UniqueIds(host=HOST_UNKNOWN, start_ms=self._clock.now_ms())
         self._turn = itertools.count(os.getpid())
+        self._batching: dict[str, bool] = {}
+        """By topic, whether its brokers take batches of delayed messages."""
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Self:
-        self._cluster = Cluster(self._name_server, timeout_s=self._timeout_s)
+        self._cluster = self._new_cluster()
         return self
 
     async def __aexit__(
@@ -144,6 +153,7 @@ class AsyncProducer(DelayedMessages):
             ),
         )
         response = SendResponse.decode(answer.ext)
+        self._note_answer(message, response.msg_id)
         return Sent(
             topic=message.topic,
             id=unique_id,
@@ -154,9 +164,10 @@ class AsyncProducer(DelayedMessages):
         )
 
     async def send_many(self, messages: Sequence[Outgoing]) -> list[Sent]:
-        """Send many; ordinary messages of one topic travel in batches.
+        """Send many; messages of one topic travel in batches.
 
-        Delayed ones go one by one, many at a time: RocketMQ has no batches of those.
+        Delayed ones do so where the broker is Dueline, which the answer to the first of them says.
+        To others they go one by one, many at a time: RocketMQ has no batches of those.
 
         Raises:
             BrokerError: of the first message that could not be sent; others may have been.
@@ -180,28 +191,48 @@ class AsyncProducer(DelayedMessages):
         found: dict[int, Sent | BrokerError] = {}
 
         async def work(places: list[int]) -> None:
-            chosen = [messages[place] for place in places]
             async with room:
-                try:
-                    if len(chosen) == 1:
-                        sent = [await self.send_one(chosen[0])]
-                    else:
-                        sent = await self._send_batch(chosen)
-                except BrokerError as error:
-                    found.update(dict.fromkeys(places, error))
-                else:
-                    found.update(zip(places, sent, strict=True))
+                found.update(zip(places, await self._send_together(messages, places), strict=True))
             if on_result is not None:
                 for place in places:
                     on_result(place, found[place])
 
-        first, *others = _batches(messages) or [[]]
+        first, *_ = batches_of(messages) or [[]]
         if first:
             await work(first)  # alone: it may create the topic, and it finds the way for the others
+        others = batches_of(messages, start=len(first), takes_delayed=self._takes_delayed)
         async with asyncio.TaskGroup() as tasks:
             for places in others:
                 tasks.create_task(work(places))
         return [found[place] for place in range(len(messages))]
+
+    async def _send_together(
+        self, messages: Sequence[Outgoing], places: list[int]
+    ) -> list[Sent | BrokerError]:
+        chosen = [messages[place] for place in places]
+        try:
+            if len(chosen) == 1:
+                return [await self.send_one(chosen[0])]
+            return list(await self._send_batch(chosen))
+        except InvalidRequest as error:
+            if len(chosen) == 1 or not chosen[0].is_delayed:
+                return [error] * len(chosen)
+        except BrokerError as error:
+            return [error] * len(chosen)
+        # Refused as a whole for the sake of one of them: each gets the answer that is its own.
+        return [
+            answer for place in places for answer in await self._send_together(messages, [place])
+        ]
+
+    def _takes_delayed(self, topic: str) -> bool:
+        """Do all brokers of a topic that were sent to take batches of delayed messages?"""
+        return self._batching.get(topic, False)
+
+    def _note_answer(self, message: Outgoing, offset_id: str) -> None:
+        """Learn from an answer whether its broker is Dueline: its ids name the delay log."""
+        if message.is_delayed:
+            is_known = is_in_delay_log(offset_id)
+            self._batching[message.topic] = is_known and self._batching.get(message.topic, True)
 
     async def _send_batch(self, messages: Sequence[Outgoing]) -> list[Sent]:
         ids = [self._ids.next() for _ in messages]
@@ -220,18 +251,9 @@ class AsyncProducer(DelayedMessages):
                 body,
             ),
         )
-        response = SendResponse.decode(answer.ext)
-        offset_ids = response.msg_id.split(",")
-        return [
-            Sent(
-                topic=each.topic,
-                id=unique,
-                offset_id=offset_ids[place] if place < len(offset_ids) else "",
-                queue_id=queue.queue_id,
-                queue_offset=response.queue_offset + place,
-            )
-            for place, (each, unique) in enumerate(zip(messages, ids, strict=True))
-        ]
+        return sent_batch(
+            messages, ids, SendResponse.decode(answer.ext), queue=queue, now_ms=now_ms
+        )
 
     async def _deliver(
         self, message: Outgoing, request: Callable[[TopicQueue], tuple[int, dict[str, str], bytes]]
@@ -311,25 +333,3 @@ class AsyncProducer(DelayedMessages):
                 "producer: expected to be used inside `async with`, found it not entered or closed"
             )
         return self._cluster
-
-
-def _batches(messages: Sequence[Outgoing]) -> list[list[int]]:
-    """Places of messages that may travel together, in order."""
-    found: list[list[int]] = []
-    size_bytes = 0
-    for place, message in enumerate(messages):
-        before = messages[found[-1][-1]] if found else None
-        fits = (
-            before is not None
-            and not message.is_delayed
-            and not before.is_delayed
-            and (before.topic, before.queue_id) == (message.topic, message.queue_id)
-            and size_bytes + len(message.body) <= BATCH_SIZE_BYTES_MAX
-        )
-        if fits:
-            found[-1].append(place)
-        else:
-            found.append([place])
-            size_bytes = 0
-        size_bytes += len(message.body) + 256
-    return found

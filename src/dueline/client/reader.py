@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 from dueline.client.cluster import ROUTE_S_MAX, Cluster, TopicQueue
+from dueline.client.loop import end_tasks
 from dueline.client.pulling import QueuePuller
 from dueline.client.values import Received
+from dueline.credentials import Credentials
 from dueline.errors import BrokerError, InvalidRequest, NotFound
 from dueline.schedule import DelayLevels
+from dueline.tls import ClientTls
 
 __all__ = ["AsyncReader"]
 
@@ -49,6 +53,8 @@ class AsyncReader:
         tags: str = "*",
         group: str | None = None,
         timeout_s: float = 5.0,
+        tls: ClientTls | None = None,
+        credentials: Credentials | None = None,
         on_connection: OnConnection = lambda error: None,
     ) -> None:
         """Say what to read.
@@ -60,12 +66,13 @@ class AsyncReader:
         """
         if start not in ("start", "end"):
             raise InvalidRequest(f"start: expected start or end, found {start!r}")
-        self._name_server = name_server
         self._topic = topic
         self._start = start
         self._tags = tags
         self._group = group
-        self._timeout_s = timeout_s
+        self._new_cluster = partial(
+            Cluster, name_server, timeout_s=timeout_s, tls=tls, credentials=credentials
+        )
         self._on_connection = on_connection
         self._is_lost = False
         self._messages: asyncio.Queue[tuple[QueuePuller, Received]] = asyncio.Queue(_HELD_MAX)
@@ -75,7 +82,7 @@ class AsyncReader:
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Self:
-        cluster = self._cluster = Cluster(self._name_server, timeout_s=self._timeout_s)
+        cluster = self._cluster = self._new_cluster()
         try:
             await self._take_queues(cluster, start=self._start)
         except NotFound:
@@ -95,9 +102,11 @@ class AsyncReader:
         await self._close()
 
     async def _close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
+        self._tasks.clear()
+        self._queues.clear()
+        self._offsets.clear()
+        self._messages = asyncio.Queue(_HELD_MAX)
         if self._cluster is not None:
             await self._cluster.close()
             self._cluster = None

@@ -17,14 +17,18 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 from dueline.client.cluster import Cluster, error_of
+from dueline.client.loop import end_tasks
 from dueline.client.values import Received, read_messages
 from dueline.clock import Clock
+from dueline.credentials import Credentials
 from dueline.errors import BrokerError, InvalidRequest, NotFound, Unavailable
 from dueline.times import Duration, duration_ms
+from dueline.tls import ClientTls
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.headers import (
     AckRequest,
@@ -83,6 +87,8 @@ class AsyncSimpleConsumer:
         tags: str = "*",
         invisible: Duration = 60,
         timeout_s: float = 5.0,
+        tls: ClientTls | None = None,
+        credentials: Credentials | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Say what to take.
@@ -95,11 +101,13 @@ class AsyncSimpleConsumer:
             raise InvalidRequest(
                 f"invisible: expected a second or more, found {self._invisible_ms} ms"
             )
-        self._name_server = name_server
         self._topic = topic
         self._group = group
         self._tags = tags
         self._timeout_s = timeout_s
+        self._new_cluster = partial(
+            Cluster, name_server, timeout_s=timeout_s, tls=tls, credentials=credentials
+        )
         self._clock = clock or Clock()
         self._cluster: Cluster | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -109,7 +117,7 @@ class AsyncSimpleConsumer:
         self._news = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._cluster = Cluster(self._name_server, timeout_s=self._timeout_s)
+        self._cluster = self._new_cluster()
         self._renewing = asyncio.create_task(self._renew())
         return self
 
@@ -119,12 +127,13 @@ class AsyncSimpleConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        tasks = [*self._polls.values(), *([self._renewing] if self._renewing is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        own = [] if self._renewing is None else [self._renewing]
+        await end_tasks([*self._polls.values(), *own])
         if self._cluster is None:
             return
+        # With its connections end the requests that wait at brokers: they would be given what is
+        # released now, and nobody would read the answer.
+        await self._cluster.close()
         await self._each(self.release, list(self._held))
         cluster, self._cluster = self._cluster, None
         await cluster.close()
@@ -137,8 +146,7 @@ class AsyncSimpleConsumer:
         A topic that does not exist yet is waited for, and so is a broker that is away.
         """
         cluster = self._open()
-        if count_max < 1:
-            raise InvalidRequest(f"count_max: expected 1 or more, found {count_max}")
+        _check_count(count_max)
         try:
             async with asyncio.timeout(timeout_s):
                 while not self._ready:
@@ -148,7 +156,33 @@ class AsyncSimpleConsumer:
                         await self._news.wait()
         except TimeoutError:
             pass
+        return self._first(count_max)
+
+    async def receive_now(self, count_max: int = 1) -> list[Taken]:
+        """What nobody else has and is there now: if that is nothing, every broker has said so.
+
+        What a request of `receive` gets that still waits at a broker comes with the next call.
+
+        Raises:
+            Unavailable: a broker cannot be asked.
+        """
+        cluster = self._open()
+        _check_count(count_max)
+        if not self._ready:
+            try:
+                queues = await cluster.queues(self._topic)
+            except NotFound:
+                return []
+            for name in {queue.broker_name for queue in queues}:
+                self._take(await self._pop(cluster, name, min(count_max, COUNT_MAX), poll_s=0.0))
+        return self._first(count_max)
+
+    def _first(self, count_max: int) -> list[Taken]:
         return [self._ready.popleft() for _ in range(min(count_max, len(self._ready)))]
+
+    def _take(self, found: list[Taken]) -> None:
+        self._held.update(dict.fromkeys(found))
+        self._ready.extend(found)
 
     async def _poll_all(self, cluster: Cluster, count_max: int) -> None:
         """Ask each broker that is not being asked; what it answers later is not lost."""
@@ -169,9 +203,7 @@ class AsyncSimpleConsumer:
 
     async def _poll(self, cluster: Cluster, broker_name: str, count_max: int) -> None:
         try:
-            found = await self._pop(cluster, broker_name, count_max)
-            self._held.update(dict.fromkeys(found))
-            self._ready.extend(found)
+            self._take(await self._pop(cluster, broker_name, count_max))
         except BrokerError as error:
             log.warning("consumer %s: %s", self._group, error)
             await asyncio.sleep(PAUSE_S)
@@ -179,14 +211,16 @@ class AsyncSimpleConsumer:
             self._polls.pop(broker_name, None)
             self._news.set()
 
-    async def _pop(self, cluster: Cluster, broker_name: str, count_max: int) -> list[Taken]:
+    async def _pop(
+        self, cluster: Cluster, broker_name: str, count_max: int, *, poll_s: float = POLL_S
+    ) -> list[Taken]:
         header = PopRequest(
             consumer_group=self._group,
             topic=self._topic,
             queue_id=_ANY_QUEUE,
             max_msg_nums=count_max,
             invisible_time=self._invisible_ms,
-            poll_time=int(POLL_S * 1_000),
+            poll_time=int(poll_s * 1_000),
             born_time=self._clock.now_ms(),
             init_mode=0,
             exp_type="TAG",
@@ -194,7 +228,7 @@ class AsyncSimpleConsumer:
         )
         connection = await cluster.broker(self._topic, broker_name)
         answer = await connection.call(
-            RequestCode.POP_MESSAGE, header.encode(), timeout_s=POLL_S + self._timeout_s
+            RequestCode.POP_MESSAGE, header.encode(), timeout_s=poll_s + self._timeout_s
         )
         if answer.code in _EMPTY:
             return []
@@ -305,6 +339,11 @@ class AsyncSimpleConsumer:
                 "consumer: expected to be used inside `async with`, found it not entered or closed"
             )
         return self._cluster
+
+
+def _check_count(count_max: int) -> None:
+    if count_max < 1:
+        raise InvalidRequest(f"count_max: expected 1 or more, found {count_max}")
 
 
 def _is_accepted(answer: Command) -> bool:

@@ -14,7 +14,7 @@ from dueline.errors import InvalidRequest
 from dueline.message import decode_properties
 from dueline.schedule import DELAY_NAMES
 from dueline.store.record import Record, decode
-from dueline.times import Duration, check_not_past, duration_ms, time_ms
+from dueline.times import Duration, duration_ms, future_ms
 from dueline.wire.packing import unpacked
 
 __all__ = ["Outgoing", "Received", "Sent", "read_messages", "received"]
@@ -43,9 +43,14 @@ class Outgoing:
 
     @property
     def is_delayed(self) -> bool:
-        """Whether it says a time, by a field or by a property: such messages go one by one."""
+        """Whether it says a time, by a field or by a property."""
         has_time = (self.delay, self.delay_level, self.deliver_at) != (None, None, None)
-        return has_time or not DELAY_NAMES.isdisjoint(self.properties)
+        return has_time or self.has_own_time
+
+    @property
+    def has_own_time(self) -> bool:
+        """Whether it says a time by a property of its own: such messages go one by one."""
+        return not DELAY_NAMES.isdisjoint(self.properties)
 
     def to_properties(self, unique_id: str, now_ms: int) -> dict[str, str]:
         """The properties that say all this to a broker.
@@ -74,8 +79,7 @@ class Outgoing:
         if self.delay_level is not None:
             found["DELAY"] = str(self.delay_level)
         if self.deliver_at is not None:
-            at_ms = time_ms(self.deliver_at)
-            check_not_past(at_ms, now_ms, name="deliver_at")
+            at_ms = future_ms(self.deliver_at, now_ms, name="deliver_at")
             found["TIMER_DELIVER_MS"] = str(max(at_ms, 0))
         return found
 

@@ -39,6 +39,7 @@ class Waiting:
     topic: str
     queue_id: int
     due_ms: int
+    state: str
     message: Received
 
 
@@ -63,6 +64,7 @@ def _rows(client: FlightClient, ticket: Ticket) -> Iterator[Waiting]:
                 topic=row["topic"],
                 queue_id=row["queue_id"],
                 due_ms=row["due_ms"],
+                state=row["state"],
                 message=message,
             )
 
@@ -76,6 +78,7 @@ def show_waiting(found: Sequence[Waiting], *, as_json: bool) -> None:
                 "topic": each.topic,
                 "queue_id": each.queue_id,
                 "due_ms": each.due_ms,
+                "state": each.state,
                 **_fields(message),
             }
             say_json(plain)
@@ -86,11 +89,12 @@ def show_waiting(found: Sequence[Waiting], *, as_json: bool) -> None:
             f"{each.topic}/{each.queue_id}",
             each.message.id,
             " ".join(each.message.keys),
+            each.state,
             body_text(each.message.body),
         )
         for each in found
     ]
-    show_table(("DUE", "QUEUE", "ID", "KEYS", "BODY"), rows)
+    show_table(("DUE", "QUEUE", "ID", "KEYS", "STATE", "BODY"), rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`dueline cancel ID_OR_KEY …`: take delayed messages back before they are due."""
+"""`dueline cancel ID_OR_KEY …`, `--where …`: take delayed messages back before they are due."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
+from dueline.commands.matching import add_where_arguments, change_matching, check_names
 from dueline.commands.terminal import add_json_argument, say, say_json
 from dueline.flight.protocol import Answers, Cancel
 
@@ -22,18 +23,27 @@ MEANINGS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "keys", nargs="+", metavar="ID_OR_KEY", help="message id or key; a key may name several"
+        "keys", nargs="*", metavar="ID_OR_KEY", help="message id or key; a key may name several"
     )
+    add_where_arguments(parser)
     add_json_argument(parser)
     add_broker_argument(parser)
     show_examples(
-        parser, "dueline cancel order-17\ndueline cancel 7F0000015C9387E71CDBE1455A6D0001"
+        parser,
+        """
+        dueline cancel order-17
+        dueline cancel 7F0000015C9387E71CDBE1455A6D0001
+        dueline cancel --where "topic = 'mail' and key like 'order-%'" --dry-run
+        """,
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Cancel; 1 if any could not be."""
+    check_names(args)
     with connect(args) as client:
+        if args.where is not None:
+            return change_matching(args, client, action="cancel")
         found = client.call(Cancel(keys=tuple(args.keys)), Answers)
     for key, answer, count in zip(args.keys, found.answers, found.counts, strict=True):
         if args.json:

@@ -17,11 +17,19 @@ from typing import TYPE_CHECKING, Final
 from dueline.config import Config, load
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.settings import parse_address
+from dueline.tls import CA
 
 if TYPE_CHECKING:
     from dueline.flight.operators import OperatorClient
 
-__all__ = ["add_broker_argument", "add_name_server_argument", "connect", "name_server"]
+__all__ = [
+    "add_broker_address_argument",
+    "add_broker_argument",
+    "add_name_server_argument",
+    "broker_address",
+    "connect",
+    "name_server",
+]
 
 _BROKER: Final = "DUELINE_BROKER"
 _NAME_SERVER: Final = "DUELINE_NAME_SERVER"
@@ -29,6 +37,12 @@ _LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def add_broker_argument(parser: argparse.ArgumentParser) -> None:
+    add_broker_address_argument(parser)
+    _add_ca_argument(parser)
+
+
+def add_broker_address_argument(parser: argparse.ArgumentParser) -> None:
+    """For a command that says otherwise whom to believe."""
     parser.add_argument(
         "--broker",
         metavar="HOST:PORT",
@@ -43,6 +57,16 @@ def add_name_server_argument(parser: argparse.ArgumentParser) -> None:
         help="the name server, Dueline's or RocketMQ's; several with ; between them "
         f"(default: ${_NAME_SERVER}, else the setting listen.name_server)",
     )
+    _add_ca_argument(parser)
+
+
+def _add_ca_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ca",
+        metavar="FILE",
+        help="encrypt, and believe the authorities in this PEM file, or `system` "
+        f"(default: ${CA}; without an address also what the settings say)",
+    )
 
 
 def connect(args: argparse.Namespace) -> OperatorClient:
@@ -51,11 +75,20 @@ def connect(args: argparse.Namespace) -> OperatorClient:
         OperatorClient,  # loads Arrow, which `send` need not wait for
     )
 
+    return OperatorClient(broker_address(args))
+
+
+def broker_address(args: argparse.Namespace) -> str:
+    """The Flight address that the arguments name."""
     address = args.broker or os.environ.get(_BROKER)
     if address is None:
-        address = _callable(_settings().listen.flight)
+        settings = _settings()
+        address = _callable(settings.listen.flight)
+        _encrypt(args, settings)
+    else:
+        _encrypt(args)
     parse_address(address)
-    return OperatorClient(address)
+    return str(address)
 
 
 def name_server(args: argparse.Namespace) -> str:
@@ -66,10 +99,13 @@ def name_server(args: argparse.Namespace) -> str:
     """
     named = args.name_server or os.environ.get(_NAME_SERVER)
     if named:
+        _encrypt(args)
         for address in named.split(";"):
             parse_address(address.strip())
         return str(named)
-    listen = _settings().listen
+    settings = _settings()
+    _encrypt(args, settings)
+    listen = settings.listen
     for name, address in (
         ("listen.name_server", listen.name_server),
         ("listen.remoting", listen.remoting),
@@ -82,6 +118,18 @@ def name_server(args: argparse.Namespace) -> str:
             )
     assert listen.name_server is not None
     return _callable(listen.name_server)
+
+
+def _encrypt(args: argparse.Namespace, settings: Config | None = None) -> None:
+    """Tell the clients of this process whom to believe, where they look for it.
+
+    Args:
+        settings: those of the broker that is called, if it is the one that they describe.
+    """
+    if args.ca:
+        os.environ[CA] = args.ca
+    elif settings is not None and not os.environ.get(CA):
+        os.environ.update(settings.client_environment())
 
 
 def _settings() -> Config:

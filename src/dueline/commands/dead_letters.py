@@ -2,7 +2,7 @@
 
 What is sent again goes to the group alone, as one more attempt, a second later; or, for consumers
 that do not read retries, to its topic as a new message. It stays in the list: a topic is a log, and
-whoever resends twice has it consumed twice.
+what is resent twice is consumed twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dueline.commands.bodies import body_fields, body_text
 from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
 from dueline.commands.table import show_table
-from dueline.commands.terminal import add_json_argument, say, say_json
+from dueline.commands.terminal import add_json_argument, add_limit_argument, say, say_json
 from dueline.errors import InvalidRequest
 from dueline.times import show_time
 
@@ -32,13 +32,7 @@ _SENDER: Final = "dueline_resend"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("group", metavar="GROUP")
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=_LIMIT,
-        metavar="N",
-        help="list the newest N (default: %(default)s)",
-    )
+    add_limit_argument(parser, _LIMIT, "list the newest N")
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "--resend", nargs="+", metavar="ID_OR_KEY", help="let the group have these once more"

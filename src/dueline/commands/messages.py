@@ -8,7 +8,7 @@ from typing import Final
 from dueline.commands.browsing import Span, delivered, show_delivered, show_waiting, waiting
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
-from dueline.commands.terminal import add_json_argument
+from dueline.commands.terminal import add_json_argument, add_limit_argument
 from dueline.errors import InvalidRequest
 from dueline.message import check_topic
 from dueline.times import parse_time_ms
@@ -28,12 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offset", type=int, metavar="N", help="from this offset of the queue on")
     parser.add_argument("--since", metavar="TIME", help="visible at this time or after it")
     parser.add_argument("--until", metavar="TIME", help="visible before this time")
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=_LIMIT,
-        metavar="N",
-        help="at most N: the first since --offset or --since, else the last (default: %(default)s)",
+    add_limit_argument(
+        parser, _LIMIT, "at most N: the first since --offset or --since, else the last"
     )
     add_json_argument(parser)
     add_broker_argument(parser)

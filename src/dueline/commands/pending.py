@@ -11,7 +11,7 @@ from dueline.clock import Clock
 from dueline.commands.browsing import show_waiting, waiting
 from dueline.commands.connection import add_broker_argument, connect
 from dueline.commands.examples import show_examples
-from dueline.commands.terminal import say, to_json
+from dueline.commands.terminal import add_limit_argument, say, to_json
 from dueline.errors import InvalidRequest
 from dueline.flight.operators import (
     CountPending,
@@ -45,13 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--list", action="store_true", help="the messages themselves, the next due first"
     )
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=_LIMIT,
-        metavar="N",
-        help="list at most N (default: %(default)s)",
-    )
+    add_limit_argument(parser, _LIMIT, "list at most N")
     parser.add_argument("--key", help="the state of the messages with this id or key")
     parser.add_argument("--json", action="store_true", help="for programs; times in ms since 1970")
     add_broker_argument(parser)

@@ -21,6 +21,7 @@ _INDENT: Final = " " * 14
 _PREVIEW_BYTES: Final = 100
 _INFLATE_BYTES_MAX: Final = 1 << 20
 _NUMBERS_MAX: Final = 12
+_CONTROLS: Final = {control.END: "end", control.CANCEL: "cancel", control.EXPIRE: "expire"}
 _KINDS: Final = {0x4: "half", 0x8: "committed", 0xC: "rolled back"}
 
 
@@ -116,8 +117,8 @@ def _control_text(record: Record) -> str:
     except CorruptRecord as error:
         return error.message
     numbers = _numbers(entry.numbers.tolist())
-    if entry.kind == control.CANCEL:
-        return f"cancelled {numbers}"
+    if entry.kind != control.END:
+        return f"{'cancelled' if entry.kind == control.CANCEL else 'expired'} {numbers}"
     text = f"end of a group of {entry.count} records from {entry.start} on"
     return f"{text}; done without a delivery: {numbers}" if len(entry.numbers) else text
 
@@ -128,7 +129,7 @@ def _control_fields(record: Record) -> dict[str, Any]:
     except CorruptRecord as error:
         return {"reason": error.message}
     return {
-        "control": "cancel" if entry.kind == control.CANCEL else "end",
+        "control": _CONTROLS[entry.kind],
         "start": entry.start,
         "count": entry.count,
         "numbers": entry.numbers.tolist(),

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dueline import __version__
 from dueline.clock import Clock
@@ -20,21 +20,21 @@ from dueline.commands.settings import FLAGS, add_settings_arguments, load_settin
 from dueline.commands.terminal import add_json_argument, plain, say, show_status, to_json
 from dueline.commands.times import show_clock
 from dueline.config import Config, Loaded, settings
-from dueline.errors import Unavailable
+from dueline.server.child import Child, ChildReport
+from dueline.server.children import BROKER_LOG, PIPELINE
 from dueline.server.driver import check_driver
+from dueline.server.exposure import check_exposure, reach_of_spark
+from dueline.server.folder import make_folder
+from dueline.server.rotating import LogHandler, RotatingFile
+from dueline.server.serving import serve
+from dueline.server.telling import Accepting, ServingFigures
 from dueline.settings import Setting
 from dueline.times import show_span
-
-if TYPE_CHECKING:
-    from dueline.broker.figures import Figures
-    from dueline.broker.pipeline import PipelineReport
-    from dueline.server.process import BrokerProcess
 
 __all__ = ["configure", "run"]
 
 _TERMINAL_TICK_S: Final = 1.0
 _FILE_TICK_S: Final = 60.0
-_LOG_SIZE_BYTES_MAX: Final = 10 << 20
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="do not run the pipeline here; `dueline deliver` does it elsewhere",
     )
     parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="listen beyond loopback although access control is off",
+    )
+    parser.add_argument(
         "--tethered", action="store_true", help="stop when standard input is closed"
     )
     add_json_argument(parser)
@@ -55,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser,
         """
         dueline serve
-        dueline serve --data /var/lib/dueline --flight 0.0.0.0:8815
+        dueline serve --data /var/lib/dueline --flight 0.0.0.0:8815 --set access.enabled=true
         dueline serve --transform orders:unpaid_only
         dueline serve --set store.retention=24h
         """,
@@ -70,19 +75,22 @@ def run(args: argparse.Namespace) -> int:
     # Errors are told by us; gRPC's own lines in between help nobody.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     overrides = {"delivery.enabled": "false"} if args.no_spark else {}
+    if args.insecure:
+        overrides["listen.insecure"] = "true"
     loaded = load_settings(args, overrides)
     config = loaded.config
+    check_exposure(config)
     if config.delivery.enabled:
         check_driver(config.delivery)
-    _prepare_folder(config)
-
-    from dueline.server.serving import serve  # loads Arrow: half a second that --help need not wait
-
+    log_file = _prepare_folder(config)
     log.info("dueline %s starts as process %d", __version__, os.getpid())
     for line in _changed_settings(loaded):
         log.info("setting %s", line)
     code = serve(
-        config, Terminal(config, as_json=args.json), tether=sys.stdin if args.tethered else None
+        config,
+        Terminal(config, as_json=args.json),
+        log_file=log_file,
+        tether=sys.stdin if args.tethered else None,
     )
     log.info("stopped, exit code %d", code)
     return code
@@ -104,19 +112,11 @@ def _shown(setting: Setting, config: Config) -> str:
     return setting.kind.show(value)
 
 
-def _prepare_folder(config: Config) -> None:
-    """Make the data folder and write the broker's log into it."""
-    from dueline.server.log_file import LogFile  # loads Arrow as well
-    from dueline.store.files import Files
-
-    try:
-        Files().make_folder(config.folder)
-        handler = LogFile(config.folder / "broker.log", maxBytes=_LOG_SIZE_BYTES_MAX, backupCount=1)
-    except OSError as error:
-        raise Unavailable(
-            f"data folder {config.folder}: expected to write into it, found: {error.strerror}; "
-            "choose another one with --data"
-        ) from error
+def _prepare_folder(config: Config) -> RotatingFile:
+    """Make the data folder and write the log into it; the broker's lines go there too."""
+    make_folder(config.folder)
+    file = RotatingFile(config.folder / BROKER_LOG)
+    handler = LogHandler(file)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.addHandler(handler)
@@ -127,6 +127,7 @@ def _prepare_folder(config: Config) -> None:
             "`chmod 700` makes it yours alone",
             config.folder,
         )
+    return file
 
 
 class Terminal:
@@ -141,78 +142,95 @@ class Terminal:
         self._is_terminal = sys.stdout.isatty() and not as_json
         self._lock = threading.Lock()
         self._clock = Clock()
-        self._spark_started_s = monotonic()
+        self._started_s: dict[str, float] = {}
         self._told: object = None
         self.tick_s = _TERMINAL_TICK_S if self._is_terminal else _FILE_TICK_S
 
-    def accepting(self, broker: BrokerProcess) -> None:
+    def accepting(self, broker: Accepting) -> None:
         self._line(f"dueline {__version__}, data in {self._config.folder}, process {os.getpid()}")
-        report = broker.store.report
-        if report.cut_bytes or report.damage:
+        if broker.cut_bytes or broker.damage_count:
             self._line(
-                f"recovered: {report.cut_bytes:,} torn bytes cut, {len(report.damage)} damaged "
+                f"recovered: {broker.cut_bytes:,} torn bytes cut, {broker.damage_count} damaged "
                 "places passed over"
             )
-        waiting_count = broker.store.pending_count() + broker.store.gate_row_count
-        if waiting_count:
-            self._line(f"waiting from before: {waiting_count:,}")
+        if broker.waiting_count:
+            self._line(f"waiting from before: {broker.waiting_count:,}")
         self._line(f"accepting on {broker.address}")
-        ports = broker.remoting_options
-        for name, listener in (("name server", ports.name_server), ("broker", ports.broker)):
-            if listener is not None:
-                self._line(f"RocketMQ {name} on {listener.host}:{listener.port}")
-        file_count = broker.connections.file_count_max
-        if file_count < self._config.messaging.connection_count_max:
+        for name, address in (("name server", broker.name_server), ("broker", broker.remoting)):
+            if address is not None:
+                self._line(f"RocketMQ {name} on {address}")
+        if broker.vip is not None:
+            self._line(f"RocketMQ broker for VIP channels on {broker.vip}")
+        if broker.file_count_max < self._config.messaging.connection_count_max:
             self._line(
-                f"connections may use {file_count:,} files together: `ulimit -Hn` allows no more"
+                f"connections may use {broker.file_count_max:,} files together: `ulimit -Hn` "
+                "allows no more"
             )
-        if broker.grpc.port is not None and self._config.listen.grpc is not None:
-            host = self._config.listen.grpc.rpartition(":")[0]
-            self._line(f"RocketMQ 5.x clients on {host}:{broker.grpc.port}")
-        if not self._config.delivery.enabled:
+        if broker.grpc is not None:
+            self._line(f"RocketMQ 5.x clients on {broker.grpc}")
+        if self._config.delivery.enabled:
+            self._line(reach_of_spark(self._config))
+        else:
             self._line("no pipeline here: `dueline deliver` has to run elsewhere")
         self._tell_ports(broker)
 
-    def _tell_ports(self, broker: BrokerProcess) -> None:
+    def _tell_ports(self, broker: Accepting) -> None:
         """For programs, which start brokers on free ports too."""
         if not self._as_json:
             return
-        ports = broker.remoting_options
-        listeners = {"name_server": ports.name_server, "remoting": ports.broker}
-        addresses = {name: each and f"{each.host}:{each.port}" for name, each in listeners.items()}
-        found = {"flight": broker.address, **addresses, "grpc_port": broker.grpc.port}
-        self._object("listening", **found)
+        self._object(
+            "listening",
+            flight=broker.address,
+            name_server=broker.name_server,
+            remoting=broker.remoting,
+            grpc_port=None if broker.grpc is None else int(broker.grpc.rpartition(":")[2]),
+        )
 
-    def driver(self, report: PipelineReport) -> None:
+    def ready(self, child: Child, text: str) -> None:
+        self._line(text)
+
+    def changed(self, child: Child, report: ChildReport) -> None:
+        started_s = self._started_s.get(child.name, 0.0)
         if report.status == "starting":
-            self._spark_started_s = monotonic()
-            log_path = self._config.folder / "spark.log"
+            self._started_s[child.name] = monotonic()
+        if child.name == PIPELINE:
+            self._tell_pipeline(child, report, monotonic() - started_s)
+        elif report.status == "waiting":
+            self._line(f"{child.title} ended: {report.reason}; it is started again")
+        elif report.status == "ready" and report.start_count > 1:
+            took_s = monotonic() - started_s
+            self._line(f"{child.title} is back after {took_s:.1f} s, process {report.pid}")
+
+    def _tell_pipeline(self, child: Child, report: ChildReport, took_s: float) -> None:
+        if report.status == "starting":
             again = f" again (start {report.start_count})" if report.start_count > 1 else ""
-            self._line(f"Spark starting{again}, process {report.pid}; it writes to {log_path}")
+            self._line(
+                f"Spark starting{again}, process {report.pid}; it writes to {child.log_path}"
+            )
         elif report.status == "ready":
-            self._line(f"Spark ready after {monotonic() - self._spark_started_s:.1f} s")
+            self._line(f"Spark ready after {took_s:.1f} s")
         elif report.status == "waiting":
             self._line(f"Spark ended: {report.reason}; messages wait, it is started again")
 
-    def tick(self, figures: Figures, driver: PipelineReport) -> None:
-        text = _status(figures, driver)
+    def tick(self, figures: ServingFigures) -> None:
+        text = _status(figures)
         if self._is_terminal:
             width = shutil.get_terminal_size().columns - 1  # a second line would stay
             self._say(show_status, text if len(text) <= width else f"{text[: width - 1]}…")
             return
         told = (
-            *(figures.sent_count, figures.delivered_count, figures.pending_count),
-            *(driver.status, figures.overdue.count, driver.error),
+            *(figures.sent, figures.delivered, figures.pending),
+            *(figures.pipeline, figures.overdue, figures.error),
         )
         if told != self._told:
             self._told = told
             if self._as_json:
-                self._object("figures", **_plain(figures, driver))
+                self._object("figures", **_plain(figures))
             else:
                 self._line(text)
 
-    def failed(self, error: BaseException) -> None:
-        self._line(f"the broker cannot go on: {error}")
+    def failed(self, message: str) -> None:
+        self._line(f"the broker cannot go on: {message}")
 
     def stopping(self) -> None:
         self._line("stopping: nothing new is accepted, what was accepted is kept")
@@ -236,43 +254,42 @@ class Terminal:
             show(text)
 
 
-def _plain(figures: Figures, driver: PipelineReport) -> dict[str, object]:
+def _plain(figures: ServingFigures) -> dict[str, object]:
     return {
-        "pending": figures.pending_count,
-        "at_gate": figures.at_gate_count,
-        "overdue": figures.overdue.count,
+        "pending": figures.pending,
+        "at_gate": figures.at_gate,
+        "overdue": figures.overdue,
         "next_due_ms": figures.next_due_ms,
-        "sent": figures.sent_count,
-        "delivered": figures.delivered_count,
-        "dropped": figures.dropped_count,
-        "pipeline": driver.status,
-        "error": driver.error,
+        "sent": figures.sent,
+        "delivered": figures.delivered,
+        "dropped": figures.dropped,
+        "pipeline": figures.pipeline,
+        "error": figures.error,
     }
 
 
-def _next(figures: Figures, due_ms: int) -> str:
-    overdue = figures.overdue
-    if not overdue.count:
+def _next(figures: ServingFigures, due_ms: int) -> str:
+    if not figures.overdue:
         return f"next in {show_span(max(due_ms - figures.now_ms, 0))}"
     oldest = f", the oldest for {show_span(figures.now_ms - due_ms)}"
-    return f"{overdue.count:,} OVERDUE{oldest}"
+    return f"{figures.overdue:,} OVERDUE{oldest}"
 
 
-def _status(figures: Figures, driver: PipelineReport) -> str:
-    words = [f"{figures.pending_count + figures.at_gate_count:,} wait"]
+def _status(figures: ServingFigures) -> str:
+    words = [f"{figures.pending + figures.at_gate:,} wait"]
     if figures.next_due_ms is not None:
         words.append(_next(figures, figures.next_due_ms))
-    words.append(f"{figures.delivered_count:,} delivered")
-    if figures.dropped_count:
-        words.append(f"{figures.dropped_count:,} dropped")
-    lateness = figures.lateness
-    if lateness.count:
+    words.append(f"{figures.delivered:,} delivered")
+    if figures.dropped:
+        words.append(f"{figures.dropped:,} dropped")
+    if figures.late_count:
         words.append(
-            f"late p50 {show_span(lateness.p50_ms or 0)}, p99 {show_span(lateness.p99_ms or 0)}, "
-            f"max {show_span(lateness.max_ms or 0)}"
+            f"late p50 {show_span(figures.late_p50_ms or 0)}, "
+            f"p99 {show_span(figures.late_p99_ms or 0)}, "
+            f"max {show_span(figures.late_max_ms or 0)}"
         )
-    if driver.status not in ("ready", "off"):
-        words.append(f"Spark {driver.status}")
-    if driver.error:
-        words.append(f"trouble: {driver.error}")
+    if figures.pipeline not in ("ready", "off"):
+        words.append(f"Spark {figures.pipeline}")
+    if figures.error:
+        words.append(f"trouble: {figures.error}")
     return " · ".join(words)

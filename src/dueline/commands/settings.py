@@ -23,6 +23,7 @@ FLAGS: Final[Mapping[str, tuple[str, str, str]]] = {
     ),
     "--remoting": ("listen.remoting", "HOST:PORT", "broker for RocketMQ 4.x clients, or off"),
     "--grpc": ("listen.grpc", "HOST:PORT", "port of RocketMQ 5.x clients (8081), or off"),
+    "--http": ("listen.http", "HOST:PORT", "pages, HTTP API and metrics (8080), or off"),
     "--master": ("delivery.master", "URL", "Spark master, such as local[4] or spark://…"),
     "--transform": ("delivery.transform", "MODULE:FUNCTION", "applied to messages when due"),
     "--checkpoint": ("delivery.checkpoint", "DIR", "for transforms that keep state"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Final
 
 from dueline.clock import STANDSTILL_MS
 from dueline.commands.connection import add_broker_argument, connect
@@ -12,6 +14,8 @@ from dueline.flight.operators import DriverReport, LatenessReport, Report, Repor
 from dueline.times import show_distance, show_span, show_time
 
 __all__ = ["configure", "run"]
+
+_LIMITED_SHOWN_MAX: Final = 5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +58,13 @@ def _rows(report: Reported) -> list[tuple[str, str]]:
         ("pipeline", _driver(report.driver, report.now_ms)),
         *_trouble(report.driver, report.now_ms),
         ("sent", f"{report.sent:,} ({report.sent_delayed:,} delayed), {report.refused:,} refused"),
+        *_limited(report.limited),
         ("delivered", f"{report.delivered:,}, {report.dropped:,} dropped by the transform"),
-        ("changed", f"{report.cancelled:,} cancelled, {report.rescheduled:,} rescheduled"),
+        (
+            "changed",
+            f"{report.cancelled:,} cancelled, {report.rescheduled:,} rescheduled, "
+            f"{report.expired:,} expired",
+        ),
         ("readers", f"{report.waiting_readers:,} waiting"),
         ("commit log", _size(report.commit_log_bytes)),
         ("delay log", _size(report.delay_log_bytes)),
@@ -67,6 +76,15 @@ def _clock(ahead_ms: int) -> list[tuple[str, str]]:
         return []
     text = f"stands still for {show_span(ahead_ms)}: the wall clock was set back; see docs/clock.md"
     return [("CLOCK", text)]
+
+
+def _limited(limited: Mapping[str, int]) -> list[tuple[str, str]]:
+    """The most often limited first, and not all of very many."""
+    if not limited:
+        return []
+    most = sorted(limited.items(), key=lambda each: -each[1])[:_LIMITED_SHOWN_MAX]
+    more = f", and {len(limited) - len(most)} more" if len(limited) > len(most) else ""
+    return [("limited", ", ".join(f"{who} {count:,} times" for who, count in most) + more)]
 
 
 def _overdue(report: Reported) -> list[tuple[str, str]]:

@@ -16,9 +16,11 @@ import json
 import os
 import sys
 import unicodedata
-from typing import IO, Any
+from collections.abc import Sequence
+from typing import IO, Any, Self
 
 __all__ = [
+    "Screen",
     "add_json_argument",
     "clear_status",
     "drop_output",
@@ -31,6 +33,8 @@ __all__ = [
 ]
 
 _TO_LINE_START = "\r\x1b[K"
+_OWN_SCREEN, _OLD_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_TO_TOP, _TO_LINE_END, _TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
 _BOLD, _NORMAL = "\x1b[1m", "\x1b[0m"
 
 
@@ -83,10 +87,38 @@ def clear_status(file: IO[str] | None = None) -> None:
     show_status("", file)
 
 
+class Screen:
+    """A terminal's screen for one command, that is as it was before when the command ends."""
+
+    def __init__(self, *, is_on: bool) -> None:
+        self.is_on = is_on
+
+    def __enter__(self) -> Self:
+        if self.is_on:
+            print(_OWN_SCREEN, end="", flush=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_on:
+            print(_OLD_SCREEN, end="", flush=True)
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Let these lines be all that there is; no wider and no more than it has room for."""
+        shown = "\n".join(f"{plain(line)}{_TO_LINE_END}" for line in lines)
+        print(f"{_TO_TOP}{shown}{_TO_SCREEN_END}", end="", flush=True)
+
+
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     """`--json`, for commands that print a JSON object per line."""
     parser.add_argument(
         "--json", action="store_true", help="one JSON object per line; times in ms since 1970"
+    )
+
+
+def add_limit_argument(parser: argparse.ArgumentParser, default: int, text: str) -> None:
+    """`--limit N`, for commands that list."""
+    parser.add_argument(
+        "--limit", type=int, default=default, metavar="N", help=f"{text} (default: %(default)s)"
     )
 
 

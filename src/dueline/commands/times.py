@@ -6,9 +6,9 @@ import argparse
 
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest
-from dueline.times import check_not_past, local, parse_duration_ms, parse_time_ms
+from dueline.times import future_ms, local, parse_duration_ms
 
-__all__ = ["add_due_arguments", "due_properties", "future_ms", "show_clock"]
+__all__ = ["add_due_arguments", "due_properties", "show_clock"]
 
 
 def show_clock(time_ms: int) -> str:
@@ -17,26 +17,20 @@ def show_clock(time_ms: int) -> str:
     return f"{moment:%H:%M:%S}.{time_ms % 1000:03d} {moment:%Z}"
 
 
-def add_due_arguments(parser: argparse.ArgumentParser, *, is_required: bool) -> None:
+def add_due_arguments(
+    parser: argparse.ArgumentParser, *, is_required: bool
+) -> argparse._MutuallyExclusiveGroup:
     """`--delay` and `--at`, and `--level` where neither is required."""
     group = parser.add_mutually_exclusive_group(required=is_required)
     group.add_argument("--delay", metavar="DURATION", help="such as 30s, 1h 30m, 1.5h, 2w or PT30M")
     group.add_argument(
-        "--at", metavar="TIME", help="such as 2027-01-01T10:00 (local), or with a zone"
+        "--at",
+        metavar="TIME",
+        help="such as 2027-01-01T10:00 (local), with a zone, or friday 10:00",
     )
     if not is_required:
         group.add_argument("--level", type=int, metavar="N", help="RocketMQ's delay level, from 1")
-
-
-def future_ms(text: str, now_ms: int) -> int:
-    """A time that is to come.
-
-    Raises:
-        InvalidRequest: no time, or one that is over.
-    """
-    at_ms = parse_time_ms(text)
-    check_not_past(at_ms, now_ms)
-    return at_ms
+    return group
 
 
 def due_properties(args: argparse.Namespace) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`dueline topics`: list topics with what they hold; create or delete one."""
+"""`dueline topics`: list topics with what they hold; create or delete one; rules of the road."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Final
 
 from dueline.client.admin import AsyncAdmin, TopicFigures
+from dueline.commands import topic_rules
 from dueline.commands.actions import Actions
 from dueline.commands.connection import add_name_server_argument, name_server
 from dueline.commands.examples import show_examples
@@ -43,18 +44,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "dueline topics delete orders",
     )
     delete.add_argument("topic", metavar="TOPIC")
+    topic_rules.add_rule_actions(actions)
     show_examples(
         parser,
         """
         dueline topics
         dueline topics create orders --queues 8
         dueline topics delete orders
+        dueline topics pause reminders
+        dueline topics rate reminders 500
         """,
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    if args.action in topic_rules.ACTIONS:
+        return topic_rules.run(args)
     if args.action is not None:
         check_topic(args.topic)
     return asyncio.run(_run(args))

@@ -7,17 +7,20 @@ per chunk of work, since a slow reader is no fault of the broker's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
 
+from dueline.credentials import Credentials
 from dueline.errors import RemoteProtocolError
 from dueline.flight import protocol
 from dueline.flight.errors import from_flight
 from dueline.flight.values import Value
+from dueline.tls import ClientTls
 
 __all__ = ["FlightClient", "StageStream"]
 
@@ -26,17 +29,36 @@ CALL_TIMEOUT_S: Final = 60.0
 
 STREAM_TIMEOUT_S: Final = 600.0
 
+_RECONNECT: Final = [
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+]
+"""A broker that was restarted is found again soon; by itself gRPC pauses for up to two minutes."""
+
 _Answer = TypeVar("_Answer", bound=Value)
 _NAMES: Final = {request: name for name, (request, _) in protocol.ACTIONS.items()}
 _FLIGHT_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
 
 
 class FlightClient:
-    """A connection to one broker's Flight port, `host:port`."""
+    """A connection to one broker's Flight port, `host:port`.
 
-    def __init__(self, address: str) -> None:
+    Encrypted if the environment says so (`dueline.tls`): Spark's tasks, on whatever machine, have
+    it from their executor's environment.
+    """
+
+    def __init__(self, address: str, credentials: Credentials | None = None) -> None:
+        """Args:
+        credentials: who asks; None: the user that the environment names, on whatever machine.
+        """
         self.address: Final = address
-        self._client = flight.connect(f"grpc+tcp://{address}")
+        self._given = credentials
+        self._credentials = credentials or Credentials.from_environment(os.environ)
+        tls = ClientTls.from_environment(os.environ)
+        scheme = "grpc+tcp" if tls is None else "grpc+tls"
+        self._client = flight.connect(
+            f"{scheme}://{address}", generic_options=_RECONNECT, **_encryption(tls)
+        )
 
     def call(
         self, request: Value, answer: type[_Answer], *, timeout_s: float = CALL_TIMEOUT_S
@@ -46,23 +68,30 @@ class FlightClient:
         Raises:
             BrokerError: what the broker raised, or `Unavailable` if there is none.
         """
-        options = flight.FlightCallOptions(timeout=timeout_s)
-        action = flight.Action(_NAMES[type(request)], request.encode())
+        return self._act(_NAMES[type(request)], request, answer, timeout_s)
+
+    def _act(self, name: str, request: Value, answer: type[_Answer], timeout_s: float) -> _Answer:
+        action = flight.Action(name, request.encode())
         try:
-            results = [
-                result.body.to_pybytes() for result in self._client.do_action(action, options)
-            ]
+            results = list(self._client.do_action(action, self.options(timeout_s)))
         except _FLIGHT_ERRORS as error:
             raise from_flight(error, self.address) from error
         if len(results) != 1:
             raise RemoteProtocolError(
                 f"broker {self.address}: expected one answer, found {len(results)}"
             )
-        return answer.decode(results[0])
+        return answer.decode(results[0].body.to_pybytes())
+
+    def options(self, timeout_s: float) -> flight.FlightCallOptions:
+        """A call's deadline, and who makes it."""
+        if self._credentials is None:
+            return flight.FlightCallOptions(timeout=timeout_s)
+        shown = f"Bearer {self._credentials.token}".encode()
+        return flight.FlightCallOptions(timeout=timeout_s, headers=[(b"authorization", shown)])
 
     def read(self, ticket: protocol.Ticket) -> Iterator[pa.RecordBatch]:
         """The rows of a ticket, batch by batch."""
-        options = flight.FlightCallOptions(timeout=STREAM_TIMEOUT_S)
+        options = self.options(STREAM_TIMEOUT_S)
         try:
             reader = self._client.do_get(flight.Ticket(ticket.encode()), options)
             for chunk in reader:
@@ -72,7 +101,7 @@ class FlightClient:
 
     def open_stage(self, token: str, schema: pa.Schema) -> StageStream:
         """A stream of rows to be kept under a token; complete when `finish` has returned."""
-        options = flight.FlightCallOptions(timeout=STREAM_TIMEOUT_S)
+        options = self.options(STREAM_TIMEOUT_S)
         command = protocol.StageRows(token=token).encode()
         descriptor = flight.FlightDescriptor.for_command(command)
         try:
@@ -112,8 +141,23 @@ class FlightClient:
     ) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[type[FlightClient], tuple[str]]:
-        return FlightClient, (self.address,)
+    def __reduce__(self) -> tuple[type[FlightClient], tuple[str, Credentials | None]]:
+        # What came from the environment comes from there again: no secret travels in a pickle.
+        return FlightClient, (self.address, self._given)
+
+
+def _encryption(tls: ClientTls | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    found = {}
+    authorities, own = tls.authorities(), tls.own()
+    if authorities is not None:
+        found["tls_root_certs"] = authorities
+    if tls.server_name is not None:
+        found["override_hostname"] = tls.server_name
+    if own is not None:
+        found["cert_chain"], found["private_key"] = own
+    return found
 
 
 class StageStream:

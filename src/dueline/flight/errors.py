@@ -18,6 +18,8 @@ from dueline.errors import BrokerError, RemoteProtocolError, Unanswered, Unavail
 __all__ = ["from_flight", "to_flight"]
 
 _FLIGHT_ERRORS: Final[dict[type[BrokerError], type[flight.FlightError]]] = {
+    errors.Unauthenticated: flight.FlightUnauthenticatedError,
+    errors.Forbidden: flight.FlightUnauthorizedError,
     errors.OutcomeUnknown: flight.FlightInternalError,
     errors.Unavailable: flight.FlightUnavailableError,
     errors.StoreClosed: flight.FlightUnavailableError,

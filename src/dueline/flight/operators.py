@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
+import msgspec
 import pyarrow as pa
-from pyarrow import flight
 
-from dueline.errors import RemoteProtocolError
 from dueline.flight.client import CALL_TIMEOUT_S, FlightClient
-from dueline.flight.errors import from_flight
+from dueline.flight.console import CONSOLE_ACTIONS
+from dueline.flight.users import USER_ACTIONS
 from dueline.flight.values import Value
+from dueline.flight.waiting import WAITING_ACTIONS
 
 __all__ = [
     "CONTROL_ACTIONS",
@@ -32,6 +33,9 @@ __all__ = [
     "Report",
     "Reported",
 ]
+
+ASKED_MS_MAX: Final = 60_000
+"""A pipeline that runs elsewhere asks several times a second; one that starts may take a while."""
 
 _Answer = TypeVar("_Answer", bound=Value)
 
@@ -112,9 +116,11 @@ class DriverReport(Value, frozen=True, kw_only=True):
 
     `asked_ms` is when a pipeline, this one or another, last asked for work. `error` is the last
     thing that went wrong in it, in one line, since it last finished a batch; `error_ms` is when.
+    `is_stood_in`: the broker delivers in its place.
     """
 
     status: str
+    is_stood_in: bool = False
     pid: int | None = None
     start_count: int = 0
     reason: str = ""
@@ -138,6 +144,7 @@ class Reported(Value, frozen=True, kw_only=True):
 
     `clock_ahead_ms`: so long the broker's time stands still, since the wall clock was set back.
     `overdue`: was due more than a second ago and is not carried over.
+    `limited`: how often a quota was spent, by user, address and topic.
     """
 
     version: str
@@ -165,6 +172,17 @@ class Reported(Value, frozen=True, kw_only=True):
     driver: DriverReport
     overdue: int = 0
     oldest_overdue: OverdueMessage | None = None
+    limited: dict[str, int] = msgspec.field(default_factory=dict)
+    expired: int = 0
+
+    @property
+    def is_delivering(self) -> bool:
+        """Does a pipeline, this broker's or another, ask for work?"""
+        if self.driver.status == "ready":
+            return True
+        asked_ms = self.driver.asked_ms
+        is_elsewhere = self.driver.status == "off" and asked_ms is not None
+        return is_elsewhere and self.now_ms - (asked_ms or 0) < ASKED_MS_MAX
 
 
 # --- backups --------------------------------------------------------------------------------------
@@ -241,29 +259,25 @@ CONTROL_ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
     "begin_backup": (BeginBackup, BackupBegun),
     "renew_backup": (RenewBackup, BackupRenewed),
     "end_backup": (EndBackup, BackupEnded),
+    **USER_ACTIONS,
+    **WAITING_ACTIONS,
 }
 """Every action's name with the types of its request and its answer."""
 
-_NAMES: Final = {request: name for name, (request, _) in CONTROL_ACTIONS.items()}
+_NAMES: Final = {
+    request: name for name, (request, _) in (CONTROL_ACTIONS | CONSOLE_ACTIONS).items()
+}
 
 
 class OperatorClient(FlightClient):
     """A connection that knows the commands' requests too; `call` is for the protocol's."""
 
-    def ask(self, request: Value, answer: type[_Answer]) -> _Answer:
+    def ask(
+        self, request: Value, answer: type[_Answer], *, timeout_s: float = CALL_TIMEOUT_S
+    ) -> _Answer:
         """Send a command's request and wait for its answer.
 
         Raises:
             BrokerError: what the broker raised, or `Unavailable` if there is none.
         """
-        options = flight.FlightCallOptions(timeout=CALL_TIMEOUT_S)
-        action = flight.Action(_NAMES[type(request)], request.encode())
-        try:
-            results = list(self._client.do_action(action, options))
-        except (flight.FlightError, pa.ArrowException, OSError) as error:
-            raise from_flight(error, self.address) from error
-        if len(results) != 1:
-            raise RemoteProtocolError(
-                f"broker {self.address}: expected one answer, found {len(results)}"
-            )
-        return answer.decode(results[0].body.to_pybytes())
+        return self._act(_NAMES[type(request)], request, answer, timeout_s)

@@ -9,7 +9,7 @@ A micro-batch in the order of its calls (source and sink are different processes
     source   NextWindow     what is due soon, not delivered and not too much: a corner
     source   PlanWindow     the corner's rows as slices
     tasks    ReadSlice      the rows of one slice; says in which run and batch it is read
-    tasks    StageRows      finished rows, under a token of the task's attempt
+    tasks    StageRows      where rows go and what was changed, under a token of the task's attempt
     sink     CommitWindow   the tokens that count, of that run and batch: all or nothing
 """
 
@@ -47,6 +47,7 @@ __all__ = [
     "QueueList",
     "QueueRange",
     "ReadBackup",
+    "ReadLedger",
     "ReadMessages",
     "ReadPending",
     "ReadSlice",
@@ -74,7 +75,7 @@ UNIT_SCHEMA: Final = pa.schema(
         pa.field("size", pa.int32(), nullable=False),
     ]
 )
-"""A slice without its records: for tasks that map the delay log's files themselves."""
+"""A slice without its records: for tasks that need none, or map the delay log's files."""
 
 
 # --- places in the timeline -----------------------------------------------------------------------
@@ -135,7 +136,9 @@ class NextWindow(Value, frozen=True, kw_only=True):
     reaches as far as `ahead_ms`: a message that must go now takes the ones behind it along, and a
     quiet broker is asked a few times in a second at most.
 
-    `until_ms` replaces now + ahead: a fixed horizon, for a query that is to end.
+    `until_ms` replaces now + ahead: a fixed horizon, for a query that is to end. `is_transformed`
+    says whether the query may do other than pass messages on; if none does, the broker carries
+    short delays over by itself.
     """
 
     ahead_ms: int
@@ -143,6 +146,7 @@ class NextWindow(Value, frozen=True, kw_only=True):
     row_count_max: int
     wait_ms: int
     until_ms: int | None = None
+    is_transformed: bool = True
 
     def check(self) -> None:
         for name in ("ahead_ms", "lead_ms", "wait_ms"):
@@ -179,7 +183,7 @@ class WindowPlan(Value, frozen=True, kw_only=True):
 
 
 class CommitWindow(Value, frozen=True, kw_only=True):
-    """Append what was staged under these tokens, in one step.
+    """Append the messages that the rows staged under these tokens name, in one step.
 
     What the batch read and did not stage was dropped by the transform and is marked so; without a
     transform it is a mistake, and nothing is committed.
@@ -224,7 +228,7 @@ class RowsPut(Value, frozen=True, kw_only=True):
 
 
 class PlanPending(Value, frozen=True, kw_only=True):
-    """Cut the messages that are due in [start_ms, end_ms) and not done into slices."""
+    """Cut the messages that are due in [start_ms, end_ms) and wait into slices."""
 
     start_ms: int
     end_ms: int
@@ -323,17 +327,17 @@ ACTIONS: Final[dict[str, tuple[type[Value], type[Value]]]] = {
 
 
 class ReadSlice(Value, frozen=True, kw_only=True):
-    """The rows of one slice: WINDOW_SCHEMA, or UNIT_SCHEMA with `is_mapped`."""
+    """The rows of one slice: WINDOW_SCHEMA, or UNIT_SCHEMA with `units_only`."""
 
     plan: str
     index: int
     run: str
     batch: int
-    is_mapped: bool
+    units_only: bool
 
 
 class ReadPending(Value, frozen=True, kw_only=True):
-    """What is due in [start_ms, end_ms) and not done: WINDOW_SCHEMA; the first of it, or all."""
+    """What is due in [start_ms, end_ms) and waits: WAITING_SCHEMA; the first of it, or all."""
 
     start_ms: int
     end_ms: int
@@ -342,7 +346,7 @@ class ReadPending(Value, frozen=True, kw_only=True):
 
 
 class FindPending(Value, frozen=True, kw_only=True):
-    """What waits under a key, unique id or offset id: WINDOW_SCHEMA."""
+    """What waits under a key, unique id or offset id: WAITING_SCHEMA."""
 
     key: str
 
@@ -363,6 +367,10 @@ class ReadBackup(Value, frozen=True, kw_only=True):
     files: tuple[int, ...] | None = None
 
 
+class ReadLedger(Value, frozen=True, kw_only=True):
+    """Every delayed message within retention, with its outcome: LEDGER_SCHEMA."""
+
+
 class Ticket(Value, frozen=True, kw_only=True):
     """Which stream; exactly one field is set."""
 
@@ -371,12 +379,13 @@ class Ticket(Value, frozen=True, kw_only=True):
     found: FindPending | None = None
     messages: ReadMessages | None = None
     backup: ReadBackup | None = None
+    ledger: ReadLedger | None = None
 
 
 class StageRows(Value, frozen=True, kw_only=True):
     """Keep the rows that follow under a token until they are committed, discarded or too old.
 
-    The stream's schema says what they are: DELIVERY_SCHEMA or SCHEDULE_SCHEMA.
+    The stream's schema says what they are: ROUTED or SCHEDULE rows (`dueline.store.schema`).
     """
 
     token: str

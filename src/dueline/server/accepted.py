@@ -1,7 +1,6 @@
-"""Connections that a server accepts by itself, and that nobody asked us about: Flight's, and those
-of gRPC without the front.
+"""Connections that a server accepts by itself, and that nobody asked us about: Flight's.
 
-Their libraries are written in C, take whatever comes, and have no bound. So this looks at the
+Its library is written in C++, takes whatever comes, and has no bound. So this looks at the
 process's open files a few times a second, tells `Connections` how many belong to such ports, and
 when they are more than their part ends those that have been silent for longest, of the peer with
 the most. Ending is a shutdown of the socket: its owner reads an end, and closes it.
@@ -18,7 +17,6 @@ import os
 import resource
 import socket
 import struct
-import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from time import monotonic
 from typing import Final
 
 from dueline.server.connections import Connections, peer_of
-from dueline.server.threads import OnFailure, start_thread
+from dueline.server.threads import OnFailure, Worker
 
 __all__ = ["Accepted"]
 
@@ -49,7 +47,7 @@ class _Seen:
     silent_ms: int
 
 
-class Accepted:
+class Accepted(Worker):
     """Looks after some ports; `start` it once, `stop` it once."""
 
     def __init__(
@@ -64,20 +62,10 @@ class Accepted:
         Args:
             ports: those that accept by themselves, when they are known.
         """
+        super().__init__("accepted", on_failure=on_failure)
         self._connections = connections
         self._ports = ports
-        self._on_failure = on_failure
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
         self.ended_count = 0
-
-    def start(self) -> None:
-        self._thread = start_thread("accepted", self._run, on_failure=self._on_failure)
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def _run(self) -> None:
         pause_s = LOOK_EVERY_S
@@ -136,7 +124,7 @@ def _silent_ms(sock: socket.socket) -> int:
 
 
 def _surplus(seen: list[_Seen], count_max: int) -> list[_Seen]:
-    """Those beyond the bound: longest silent first, always of whoever has the most."""
+    """Those beyond the bound: longest silent first, always of the peer with the most."""
     counts = Counter(each.peer for each in seen)
     chosen = []
     by_peer: dict[str, list[_Seen]] = {}

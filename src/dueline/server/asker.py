@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Final
 
 from dueline.broker.asking import Asking
 from dueline.clock import Clock
 from dueline.errors import BrokerError
-from dueline.server.threads import OnFailure, start_thread
+from dueline.server.threads import OnFailure, Worker
 
 __all__ = ["Asker"]
 
@@ -18,26 +17,16 @@ TURN_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
-class Asker:
+class Asker(Worker):
     """`start` it once, `stop` it once."""
 
     def __init__(
         self, asking: Asking, clock: Clock, *, on_failure: OnFailure, turn_s: float = TURN_S
     ) -> None:
+        super().__init__("asker", on_failure=on_failure)
         self._asking = asking
         self._clock = clock
-        self._on_failure = on_failure
         self._turn_s: Final = turn_s
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        self._thread = start_thread("asker", self._run, on_failure=self._on_failure)
-
-    def stop(self) -> None:
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._turn_s):

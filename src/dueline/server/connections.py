@@ -68,7 +68,20 @@ class Place:
 class Connections:
     """The places of all ports."""
 
-    def __init__(self, file_count_max: int, *, clock_s: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        file_count_max: int,
+        *,
+        quota: Callable[[str], int | None] = lambda peer: None,
+        clock_s: Callable[[], float] = monotonic,
+    ) -> None:
+        """Nobody is here yet.
+
+        Args:
+            quota: the most connections that a peer may have, also while there is room; None: no
+                bound of its own.
+        """
+        self._quota = quota
         self.file_count_max: Final = file_count_max
         self.refused_count = 0
         self.closed_count = 0
@@ -89,7 +102,11 @@ class Connections:
 
     def enter(self, peer: str, connection: OpenConnection, *, file_count: int = 1) -> Place | None:
         """Take a place; None: there is none, and the connection should be closed at once."""
+        quota = self._quota(peer)
         with self._lock:
+            if quota is not None and len(self._peers.get(peer, ())) >= quota:
+                self.refused_count += 1
+                return None
             closing = self._make_room(peer, file_count)
             for each in closing:
                 self._remove(each)  # its file is closed in a moment

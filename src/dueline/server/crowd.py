@@ -4,7 +4,7 @@
         …
 
 Each takes a thread, and a stream what it reads ahead, so that a peer that opens many of them and
-goes on with none would take them from everybody. Whoever comes when it is full waits for a moment
+goes on with none would take them from everybody. A newcomer when it is full waits for a moment
 and is refused then. Any thread may call.
 """
 

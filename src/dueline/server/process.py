@@ -15,44 +15,65 @@ A broker is one process per folder: the store's lock sees to that.
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Final, Protocol
 
 import pyarrow as pa
 
+from dueline import compiled
+from dueline.access_settings import SUPER_USER_VARIABLE
 from dueline.broker import Broker, BrokerOptions
+from dueline.broker.access import Access, AccessOptions, Management, Trail
 from dueline.broker.backups import RECEIPTS_FILE, Backups
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.housekeeping import Housekeeping
 from dueline.broker.pipeline import PipelineStatus
+from dueline.broker.pipeline.deputy import Deputy
+from dueline.broker.pipeline.shortcut import Shortcut
 from dueline.broker.pipeline.status import OnChange
+from dueline.broker.quotas import Quotas, parse_rules
 from dueline.broker.topics import TopicOptions
 from dueline.clock import Clock
 from dueline.config import Config
-from dueline.errors import StoreClosed, Unavailable
+from dueline.credentials import Credentials
+from dueline.errors import InvalidRequest, StoreClosed, Unavailable
 from dueline.server.accepted import Accepted
 from dueline.server.asker import Asker
+from dueline.server.audit_writer import AuditWriter
 from dueline.server.caretaker import Caretaker
 from dueline.server.connections import Connections
+from dueline.server.courier import Courier
 from dueline.server.descriptors import connection_files, raise_limit
+from dueline.server.encryption import tls_options
 from dueline.server.flight import FlightDoor
 from dueline.server.grpc.port import GrpcPort, grpc_options
+from dueline.server.job_worker import JobWorker
 from dueline.server.receipts import ReceiptWriter
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener, primary_address
 from dueline.server.remoting.service import RemotingOptions, RemotingService
+from dueline.server.remoting.turns import KERNELS as TURNS
 from dueline.server.threads import OnFailure
 from dueline.server.ticker import GateTicker
+from dueline.server.tls import Tls
 from dueline.server.writer import Writer
 from dueline.settings import parse_address
 from dueline.store import Files, Store, StoreOptions
+from dueline.store.block import BLOCK_KERNELS
+from dueline.store.copies import COPY_KERNELS
 from dueline.store.imports import check_finished
+from dueline.store.kernels import CRC_KERNELS
+from dueline.store.stretch import READ_KERNELS
 
 __all__ = ["BrokerProcess", "store_options"]
 
+KERNELS: Final = (CRC_KERNELS, COPY_KERNELS, BLOCK_KERNELS, READ_KERNELS, *TURNS)
+"""What is compiled, or loaded, while the broker serves already."""
 VIP_DISTANCE: Final = 2
 FILL_S_MAX: Final = 5.0
 
@@ -73,6 +94,7 @@ class BrokerProcess:
     store: Store
     broker: Broker
     connections: Connections
+    tls: Tls
     remoting_options: RemotingOptions
     remoting: RemotingService
     grpc: GrpcPort
@@ -89,7 +111,10 @@ class BrokerProcess:
     ) -> None:
         self.config: Final = config
         self.clock: Final = clock or Clock()
-        self.pipeline: Final = PipelineStatus(self.clock, on_change=on_pipeline)
+        # A pipeline elsewhere says what it does when it asks for work; ours has it in its settings.
+        is_known_plain = config.delivery.enabled and not config.delivery.transform
+        self.pipeline: Final = PipelineStatus(self.clock, is_transformed=not is_known_plain)
+        self.pipeline.on_change(on_pipeline)
         self._files = files or Files()
         self._on_failure = on_failure
         self._failed = threading.Event()
@@ -112,6 +137,8 @@ class BrokerProcess:
                 undo.callback(part.stop)
             undo.callback(self.refuse)
             self._undo = undo.pop_all()
+        if self.config.compiled:
+            compiled.load_soon(KERNELS)
 
     def stop(self) -> None:
         """Finish what was accepted, then close everything."""
@@ -120,11 +147,15 @@ class BrokerProcess:
     def _open(self, undo: ExitStack) -> None:
         config = self.config
         # First of all: to open the store takes files, and what it may have is known then.
-        self.connections = Connections(connection_files(raise_limit()))
+        quotas = Quotas(parse_rules(config.quotas.rules))
+        self.connections = Connections(
+            connection_files(raise_limit()), quota=quotas.connection_count_max
+        )
         check_finished(config.folder, self._files)
         # Bound first: ids of messages name the port, and a taken port must not cost a recovery.
         self.remoting_options = remoting_options(config)
         undo.callback(self.remoting_options.close)
+        self.tls = Tls(tls_options(config), config.tls_folder, files=self._files, clock=self.clock)
         self.store = Store.open(
             config.store_folder,
             store_options(config, self.remoting_options),
@@ -134,18 +165,29 @@ class BrokerProcess:
         undo.callback(self.store.close)
         self._writer = Writer(
             self.store.put_all,
+            put_rows=self.store.put_rows,
             count_max=config.send.queue_count_max,
             size_bytes_max=config.send.queue_size_bytes_max,
             on_failure=self._fail,
         )
+        access = open_access(config, self._files, self.clock, os.environ)
         self.broker = Broker(
             self.store,
             ConsumerOffsets(config.folder / "consumerOffset.json", self._files),
             submit=self._writer.submit,
+            submit_rows=self._writer.submit_rows,
             files=self._files,
             options=messaging_options(config),
             receipts_path=config.folder / RECEIPTS_FILE,
             pipeline_status=self.pipeline,
+            quotas=quotas,
+            access=access,
+            trail=Trail(
+                config.access_folder,
+                self._files,
+                clock=self.clock,
+                size_bytes_max=config.access.audit_size_bytes_max,
+            ),
         )
         undo.callback(self.broker.close)
         undo.callback(self._save_unless_failed)
@@ -157,19 +199,27 @@ class BrokerProcess:
         what they call last.
         """
         config, on_failure = self.config, self._fail
-        chores = Housekeeping(self.store, self.broker.offsets)
+        broker = self.broker
+        chores = Housekeeping(self.store, broker.offsets, broker.quotas, broker.rules.forecast)
+        chores.count_pending()
         yield Caretaker(chores, on_failure=on_failure)
+        yield AuditWriter(self.broker.trail, on_failure=on_failure)
         ticker = GateTicker(self.store, self.clock, on_failure=on_failure)
         self.store.observe(ticker)
         yield ticker
+        yield JobWorker(self.broker.jobs, on_failure=on_failure)
+        shortcut = Shortcut(self.store, self.pipeline, within_ms=config.delivery.shortcut_ms)
+        courier = Courier(shortcut, Deputy(self.store, self.pipeline), on_failure=on_failure)
+        self.store.observe(courier)
+        self.pipeline.on_change(lambda report: courier.wake())
+        yield courier
         self.service = self._flight()
         yield self.service
         yield ReceiptWriter(self.broker.inflight, on_failure=on_failure)
         self.grpc = GrpcPort(
             self.broker,
             grpc_options(config),
-            folder=config.folder,
-            files=self._files,
+            tls=self.tls,
             connections=self.connections,
             on_failure=on_failure,
         )
@@ -177,6 +227,7 @@ class BrokerProcess:
         self.remoting = RemotingService(
             self.broker,
             self.remoting_options,
+            tls=self.tls,
             connections=self.connections,
             on_failure=on_failure,
         )
@@ -192,7 +243,9 @@ class BrokerProcess:
                 self.broker.pipeline,
                 shard=config.name,
                 address=config.listen.flight,
+                tls=self.tls if self.tls.mode == "enforcing" else None,
                 broker=self.broker,
+                config=config,
                 backups=Backups(self.store, files=self._files, save=self._save_tables),
             )
         except (pa.ArrowException, OSError) as error:
@@ -204,8 +257,7 @@ class BrokerProcess:
 
     def _own_ports(self) -> list[int]:
         """Ports whose servers accept by themselves."""
-        grpc = self.grpc.port if self.config.grpc.tls != "auto" else None
-        return [self.service.port, *([grpc] if grpc is not None else [])]
+        return [self.service.port]
 
     @property
     def address(self) -> str:
@@ -271,6 +323,41 @@ def store_options(config: Config, remoting: RemotingOptions | None = None) -> St
         return options
     host = primary_address(config.listen.advertised or listener.host)
     return replace(options, host=host, port=listener.port)
+
+
+def open_access(config: Config, files: Files, clock: Clock, environ: Mapping[str, str]) -> Access:
+    """The users of a broker; the first super user is made if there is none.
+
+    Raises:
+        InvalidRequest: access control is on, and there is no super user and none is named.
+        StoreError: the users' file is damaged, or the key is not theirs.
+    """
+    settings = config.access
+    options = AccessOptions(
+        is_enabled=settings.enabled,
+        has_certificate_users=settings.certificate_users,
+        cluster=config.messaging.cluster,
+        key_path=Path(settings.key_file) if settings.key_file is not None else None,
+    )
+    access = Access(config.access_folder, files, clock=clock, options=options)
+    if not settings.enabled or any(
+        user.is_super and user.is_enabled for user in access.users.values()
+    ):
+        return access
+    if settings.super_user_file is not None:
+        first = Credentials.read(Path(settings.super_user_file), where="access.super_user_file")
+    elif environ.get(SUPER_USER_VARIABLE):
+        first = Credentials.parse(environ[SUPER_USER_VARIABLE], where=SUPER_USER_VARIABLE)
+    else:
+        raise InvalidRequest(
+            "access.enabled: expected a super user who can make others, found none; name the first "
+            "one as name:secret in a file that access.super_user_file names, or in the variable "
+            f"{SUPER_USER_VARIABLE}, and start again",
+            field="access.super_user_file",
+        )
+    Management(access, clock).found(first.name, first.secret)
+    log.info("access control: made the first super user, %s", first.name)
+    return access
 
 
 def messaging_options(config: Config) -> BrokerOptions:

@@ -9,34 +9,28 @@ from __future__ import annotations
 import threading
 
 from dueline.broker.inflight import InFlight
-from dueline.server.threads import OnFailure, start_thread
+from dueline.server.threads import OnFailure, Worker
 
 __all__ = ["ReceiptWriter"]
 
 
-class ReceiptWriter:
-    """Writes what gathers in the receipts' log, from `start` to `stop`."""
+class ReceiptWriter(Worker):
+    """Writes what gathers in the receipts' log, from `start` to `stop`; then its `close` does."""
 
     def __init__(self, inflight: InFlight, *, on_failure: OnFailure) -> None:
+        super().__init__("receipts", on_failure=on_failure)
         self._inflight = inflight
-        self._on_failure = on_failure
         self._news = threading.Event()
-        self._is_stopping = False
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         self._inflight.on_gathered(self._news.set)
-        self._thread = start_thread("receipts", self._run, on_failure=self._on_failure)
+        super().start()
 
-    def stop(self) -> None:
-        """End; what gathers from now on is written when the log is closed."""
-        self._is_stopping = True
+    def _wake(self) -> None:
         self._news.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def _run(self) -> None:
-        while not self._is_stopping:
+        while not self._stopping.is_set():
             self._news.wait()
             # Cleared before it is written: what gathers meanwhile sets it again.
             self._news.clear()

@@ -3,7 +3,7 @@
 While there is enough, everybody gets what they ask for, also many clients behind one address. When
 it is spent, the peer with the most makes room for one with less: its busiest connection gives up
 its oldest share. Within one peer the busiest connection makes room for the others in the same way.
-Whoever has the most already is refused.
+One that has the most already is refused.
 
     total 6     a: 5   b: 1     b asks ──▶ a gives one up       (4 and 2)
                 a: 3   b: 3     b asks ──▶ b is refused
@@ -67,7 +67,7 @@ class Tally(Generic[K]):
             self._top = max(self._top, count)
         if before and not self._levels[before]:
             del self._levels[before]
-            if self._top == before:  # whoever had the most has one less now, or nobody has any
+            if self._top == before:  # the one with the most has one less now, or nobody has any
                 self._top = before - 1
 
 
@@ -104,12 +104,23 @@ class _Peer:
 class Shares:
     """Shares of one thing."""
 
-    def __init__(self, what: str, count_max: int) -> None:
+    def __init__(
+        self,
+        what: str,
+        count_max: int,
+        *,
+        quota: Callable[[str], int | None] = lambda peer: None,
+        on_limited: Callable[[str], None] = lambda subject: None,
+    ) -> None:
         """None is taken yet.
 
         Args:
             what: its name in a refusal, such as "waiting pulls".
+            quota: the most that a peer may have, also while there is enough; None: no bound.
+            on_limited: is told whom that has bound.
         """
+        self._quota = quota
+        self._on_limited = on_limited
         self.count_max: Final = count_max
         self.count = 0
         self.refused_count = 0
@@ -125,8 +136,9 @@ class Shares:
             give_up: ends it when somebody else needs it more; None: nothing can end it.
 
         Raises:
-            LimitExceeded: there is none, and nobody has more than this one.
+            LimitExceeded: there is none, and nobody has more than this one; or it has its quota.
         """
+        self._check_quota(peer)
         if self.count >= self.count_max:
             self._make_room(peer, connection)
         share = Share(owner=self, peer=peer, connection=connection, give_up=give_up)
@@ -151,6 +163,16 @@ class Shares:
         self._tally.remove(share.peer)
         self.count -= 1
 
+    def _check_quota(self, peer: str) -> None:
+        quota = self._quota(peer)
+        if quota is not None and self._tally.count(peer) >= quota:
+            self.refused_count += 1
+            self._on_limited(f"address {peer}")
+            raise LimitExceeded(
+                f"{self._what} of {peer}: expected at most {quota} (quotas.rules), found more",
+                limit=quota,
+            )
+
     def _make_room(self, peer: str, connection: Hashable) -> None:
         share = self._dispensable(peer, connection)
         if share is None or share.give_up is None:
@@ -166,7 +188,7 @@ class Shares:
         share.give_up()
 
     def _dispensable(self, peer: str, connection: Hashable) -> Share | None:
-        """The oldest share of whoever has so many that it still has as many as the newcomer."""
+        """The oldest share of one that will still have as many as the newcomer."""
         largest = self._tally.largest()
         if self._tally.count(peer) + 1 >= self._tally.count(largest):
             largest = peer

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-__all__ = ["OnFailure", "start_thread"]
+__all__ = ["OnFailure", "Worker", "start_thread"]
 
 OnFailure = Callable[[BaseException], None]
 
@@ -34,3 +35,30 @@ def start_thread(
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     return thread
+
+
+class Worker(ABC):
+    """One thread that works from `start` to `stop`; each is called once."""
+
+    def __init__(self, name: str, *, on_failure: OnFailure) -> None:
+        self._name = name
+        self._on_failure = on_failure
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = start_thread(self._name, self._run, on_failure=self._on_failure)
+
+    def stop(self) -> None:
+        """Return when it has ended; what it is at is finished first."""
+        self._stopping.set()
+        self._wake()
+        if self._thread is not None:
+            self._thread.join()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Work until `_stopping` is set."""
+
+    def _wake(self) -> None:  # noqa: B027 - who waits for nothing but `_stopping` needs none
+        """Let it look at `_stopping`."""

@@ -25,7 +25,7 @@ from typing import Final, Protocol
 from dueline.broker import Observer
 from dueline.clock import Clock
 from dueline.errors import Unavailable
-from dueline.server.threads import OnFailure, start_thread
+from dueline.server.threads import OnFailure, Worker
 
 __all__ = ["GateStore", "GateTicker"]
 
@@ -47,38 +47,29 @@ class GateStore(Protocol):
     def open_gate(self) -> int: ...
 
 
-class GateTicker(Observer):
+class GateTicker(Observer, Worker):
     """The gate's clock; observes the store, to be awake when something new waits at the gate."""
 
     def __init__(self, store: GateStore, clock: Clock, *, on_failure: OnFailure) -> None:
+        super().__init__("gate", on_failure=on_failure)
         self._store = store
         self._clock = clock
-        self._on_failure = on_failure
         self._news = threading.Event()
-        self._is_stopping = False
         self._warn_at_s = 0.0
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        self._thread = start_thread("gate", self._run, on_failure=self._on_failure)
-
-    def stop(self) -> None:
-        """Return when the gate is opened no more."""
-        self._is_stopping = True
-        self._news.set()
-        if self._thread is not None:
-            self._thread.join()
 
     def delivered(self, *, count: int, skipped_count: int, dropped_count: int) -> None:
         """Something new waits at the gate. Any thread; returns at once."""
         if count:
             self._news.set()
 
+    def _wake(self) -> None:
+        self._news.set()
+
     def _run(self) -> None:
-        while not self._is_stopping:
-            self._news.clear()
-            # Looked at after the flag is cleared: what comes later sets it again.
+        while not self._stopping.is_set():
             self._news.wait(self.turn())
+            # Cleared before anything is looked at, the end too: what comes later sets it again.
+            self._news.clear()
 
     def turn(self) -> float | None:
         """Open the gate if it is time; returns how long to sleep, None for "until woken"."""

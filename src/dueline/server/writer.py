@@ -1,10 +1,14 @@
 """The one thread that puts messages into the store: everything that waits goes in one group.
 
     submit ──▶ queue (bounded) ──▶ writer thread: put_all, one fsync ──▶ done(answers)
+    submit_rows                                   put_rows
 
 While one group is on its way to the disk the next one gathers, so the slower the disk, the larger
 the groups. What may gather is bounded in messages and bytes; beyond that a sender is told to come
 back later, at once, instead of waiting in a line that only grows.
+
+Messages come one by one or as rows (`dueline.message_rows`). A group has rows first and single
+messages behind them, so what was submitted earlier is never written later.
 
 `submit` may be called from any thread and never blocks. `done` is called from the writer's thread
 and must be quick. After `stop` nothing is taken any more, and everything taken before is answered.
@@ -17,11 +21,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
-from dueline.broker.writing import Done, Results
+from dueline.broker.values import RowsResult
+from dueline.broker.writing import Done, Results, RowsDone
 from dueline.errors import LimitExceeded, StoreClosed, Unavailable
 from dueline.message import Message
+from dueline.message_rows import MessageRows
 from dueline.server.threads import OnFailure, start_thread
 
 __all__ = ["Writer"]
@@ -32,11 +38,22 @@ GROUP_SIZE_BYTES_MAX: Final = 16 << 20
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Request:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Singles:
     messages: Sequence[Message]
     done: Done
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    messages: MessageRows
+    done: RowsDone
+    size_bytes: int
+
+
+_Request = _Singles | _Rows
+_Result = TypeVar("_Result")
 
 
 class Writer:
@@ -46,11 +63,13 @@ class Writer:
         self,
         put_all: Callable[[Sequence[Message]], Results],
         *,
+        put_rows: Callable[[Sequence[MessageRows]], list[RowsResult]] | None = None,
         count_max: int,
         size_bytes_max: int,
         on_failure: OnFailure,
     ) -> None:
         self._put_all = put_all
+        self._put_rows = put_rows
         self._count_max: Final = count_max
         self._size_bytes_max: Final = size_bytes_max
         self._on_failure = on_failure
@@ -80,13 +99,25 @@ class Writer:
             Unavailable: the broker is stopping.
         """
         size_bytes = sum(len(message.body) for message in messages)
+        self._submit(_Singles(messages=messages, done=done, size_bytes=size_bytes))
+
+    def submit_rows(self, messages: MessageRows, done: RowsDone) -> None:
+        """The same for rows.
+
+        Raises:
+            LimitExceeded, Unavailable: as `submit`.
+        """
+        self._submit(_Rows(messages=messages, done=done, size_bytes=messages.size_bytes))
+
+    def _submit(self, request: _Request) -> None:
+        count, size_bytes = len(request.messages), request.size_bytes
         with self._changed:
             if self._is_stopping:
                 raise Unavailable("the broker is stopping; send again when it is back")
             if self._queue:  # a request that is too large by itself must pass at some time
-                self._check_room(len(messages), size_bytes)
-            self._queue.append(_Request(messages=messages, done=done, size_bytes=size_bytes))
-            self._count += len(messages)
+                self._check_room(count, size_bytes)
+            self._queue.append(request)
+            self._count += count
             self._size_bytes += size_bytes
             self._changed.notify()
 
@@ -106,7 +137,12 @@ class Writer:
 
     def _run(self) -> None:
         while group := self._take():
-            self._write(group)
+            rows = [request for request in group if isinstance(request, _Rows)]
+            singles = [request for request in group if isinstance(request, _Singles)]
+            if rows:
+                self._write_rows(rows)
+            if singles:
+                self._write(singles)
 
     def _take(self) -> list[_Request]:
         """Wait for requests and take a group of them; an empty one is the end."""
@@ -120,36 +156,57 @@ class Writer:
                 size_bytes += request.size_bytes
                 if group and (count > GROUP_COUNT_MAX or size_bytes > GROUP_SIZE_BYTES_MAX):
                     break
+                if group and isinstance(request, _Rows) and isinstance(group[-1], _Singles):
+                    break
                 group.append(self._queue.popleft())
                 self._count -= len(request.messages)
                 self._size_bytes -= request.size_bytes
             return group
 
-    def _write(self, group: list[_Request]) -> None:
+    def _write(self, group: list[_Singles]) -> None:
         messages = [message for request in group for message in request.messages]
         try:
             results = self._put_all(messages)
-        except Exception as error:  # every sender in the group is told
-            for request in group:
-                _answer(request, error)
-            if isinstance(error, StoreClosed):
-                self._on_failure(error)
-            else:
-                log.exception("a group of %d messages was not written", len(messages))
+        except Exception as error:  # noqa: BLE001 - every sender in the group is told
+            self._failed(group, error)
             return
         start = 0
         for request in group:
             end = start + len(request.messages)
-            _answer(request, results[start:end])
+            _answer(request.done, results[start:end])
             start = end
+        self._close_if(results)
+
+    def _write_rows(self, group: list[_Rows]) -> None:
+        try:
+            assert self._put_rows is not None
+            results = self._put_rows([request.messages for request in group])
+        except Exception as error:  # noqa: BLE001 - every sender in the group is told
+            self._failed(group, error)
+            return
+        for request, result in zip(group, results, strict=True):
+            _answer(request.done, result)
+        self._close_if([results[0].ordinary_error, results[0].delayed_error])
+
+    def _failed(self, group: Sequence[_Request], error: Exception) -> None:
+        for request in group:
+            _answer(request.done, error)
+        if isinstance(error, StoreClosed):
+            self._on_failure(error)
+        else:
+            count = sum(len(request.messages) for request in group)
+            log.error("a group of %d messages was not written", count, exc_info=error)
+
+    def _close_if(self, results: Sequence[object]) -> None:
+        """A store that failed under way ends the broker."""
         closed = next((result for result in results if isinstance(result, StoreClosed)), None)
         if closed is not None:
             self._on_failure(closed)
 
 
-def _answer(request: _Request, results: Results | BaseException) -> None:
+def _answer(done: Callable[[_Result], None], result: _Result) -> None:
     try:
-        request.done(results)
+        done(result)
     except Exception:
         # A sender that has gone away must not stop the others.
         log.exception("an answer could not be passed on")

@@ -14,7 +14,14 @@ from typing import Final
 from dueline.errors import ProtocolError
 from dueline.wire import Command, FrameDecoder, ResponseCode
 
-__all__ = ["BROKER_PORT", "GRPC_PORT", "NAME_SERVER_PORT", "answer_to_frame", "answer_to_http"]
+__all__ = [
+    "BROKER_PORT",
+    "GRPC_PORT",
+    "NAME_SERVER_PORT",
+    "TLS_ONLY",
+    "answer_to_frame",
+    "answer_to_http",
+]
 
 _OTHERS: Final = (
     "Others: listen.name_server (9876) and listen.remoting (10911) for RocketMQ 4.x clients, "
@@ -22,6 +29,10 @@ _OTHERS: Final = (
 )
 NAME_SERVER_PORT: Final = f"This is listen.name_server, for RocketMQ 4.x clients. {_OTHERS}"
 BROKER_PORT: Final = f"This is listen.remoting, for RocketMQ 4.x clients. {_OTHERS}"
+TLS_ONLY: Final = (
+    "This port speaks TLS only (tls.mode = enforcing). Turn TLS on in the client: "
+    "-Dtls.enable=true for Java's 4.x clients, WithTls(true) for Go's, ca= or --ca for Dueline's."
+)
 GRPC_PORT: Final = f"This is listen.grpc, for RocketMQ 5.x clients. {_OTHERS}"
 
 _HTTP_STARTS: Final = (b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"PRI ")

@@ -5,8 +5,9 @@ query. This package has the data source and sink of that query, and what is need
 
     dueline.spark.register(spark)       the format `dueline` in a session of your own
     dueline.spark.schedule(frame, ...)  a DataFrame of messages, scheduled; says how many
+    dueline.spark.change(frame, ...)    rows of what waits, cancelled, delivered or moved
 
-Both import what they need when they are called: Spark's tasks import this package too.
+They import what they need when they are called: Spark's tasks import this package too.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from dueline.spark.actions import ChangeResult
     from dueline.spark.bulk import ScheduleResult
 
-__all__ = ["register", "schedule"]
+__all__ = ["change", "register", "schedule"]
 
 
 def register(session: SparkSession) -> None:
@@ -44,3 +46,18 @@ def schedule(frame: DataFrame, *, broker: str, rejects: str | None = None) -> Sc
     from dueline.spark import bulk
 
     return bulk.schedule(frame, broker=broker, rejects=rejects)
+
+
+def change(frame: DataFrame, *, broker: str, action: str, shift: str | None = None) -> ChangeResult:
+    """Change the rows of `view=pending` in a DataFrame, and return how many had which answer.
+
+    The same as `frame.write.format("dueline").option("action", …).mode("append").save()`.
+
+    Args:
+        broker: `host:port` of the broker's Flight service; several with commas.
+        action: `cancel`, `deliver` (now) or `reschedule`, to the column `deliver_at`.
+        shift: reschedule each by so much instead, such as `1h` or `-30m`.
+    """
+    from dueline.spark import actions
+
+    return actions.change(frame, broker=broker, action=action, shift=shift)

@@ -51,6 +51,10 @@ class Archiving:
                     start_new_session=True,
                 )
 
+    def wait(self) -> bool:
+        """Wait for its end; False if it has failed."""
+        return self._process is None or self._process.wait() == 0
+
     def stop(self) -> None:
         """End it and all that it has started, at once."""
         with self._lock:

@@ -26,7 +26,7 @@ from typing import Final
 
 import pyspark
 
-from dueline.spark.java import cache_folder
+from dueline.cache import cache_folder
 
 __all__ = ["ClassArchive", "archive_for"]
 
@@ -34,6 +34,8 @@ _QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
 """Java warns of each class that it cannot keep, thousands of lines."""
 
 WRITING_S_MAX: Final = 300.0
+KEPT_S_MAX: Final = 30 * 86_400.0
+"""How long an archive is kept that nobody uses."""
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +49,12 @@ class ClassArchive:
     @property
     def options_to_read(self) -> str:
         """What Java is told in order to use the file; empty if it is not there."""
-        if not self.path.exists():
+        try:
+            os.utime(self.path)  # in use: `sweep` lets it be
+        except FileNotFoundError:
             return ""
+        except OSError:  # another user's, which may be read all the same
+            pass
         return f"-XX:SharedArchiveFile={self.path} -Xshare:auto {_QUIET}"
 
     @property
@@ -72,7 +78,13 @@ class ClassArchive:
         self.sweep()
 
     def sweep(self) -> None:
-        """Remove drafts whose writers are gone."""
+        """Remove drafts whose writers are gone, and archives that nobody has used for a while."""
+        with contextlib.suppress(OSError):
+            os.utime(self.path)
+            now_s = self.path.stat().st_mtime
+            for other in self.path.parent.glob("*.jsa"):
+                if now_s - other.stat().st_mtime > KEPT_S_MAX:
+                    other.unlink()
         for draft in self.path.parent.glob(f"{self.path.stem}.*"):
             if draft != self.path and not Path(f"/proc/{draft.suffix[1:]}").exists():
                 draft.unlink(missing_ok=True)

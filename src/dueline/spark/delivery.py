@@ -2,10 +2,13 @@
 
     due ──▶ restore ──▶ your transform ──▶ deliver
 
+Every message is a row. Without a transform a row says which message, when and where to, and the
+broker copies the bytes; with one, it has the columns that the transform uses as well.
+
 `python -m dueline.spark.delivery --broker 127.0.0.1:8815` starts Spark and the query. When the
-query fails (the broker is restarted, a worker dies) it is started again in the same session, after
-1, 2, 4 … seconds; after `FAILURE_COUNT_MAX` failures in a row without a batch in between the
-process ends with status 1, and whoever supervises it starts a new one.
+query fails (the broker is restarted during a batch, a worker dies) it is started again in the same
+session, at once, then after 1, 2, 4 … seconds; after `FAILURE_COUNT_MAX` failures in a row without
+a batch in between the process ends with status 1, and its supervisor starts a new one.
 
 Progress is the store's, not the checkpoint's: a window is what is not done. So the checkpoint is
 needed only by transforms that keep state, and by default it is a temporary folder.
@@ -22,29 +25,35 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import IO, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from dueline.config import SPARK_CONF_VARIABLE
 from dueline.errors import BrokerError, InvalidRequest
+from dueline.flight import FlightClient
 from dueline.flight.operators import Complain, Complained, OperatorClient
 from dueline.spark import transform as transforms
 from dueline.spark.archiving import Archiving
 from dueline.spark.failure import one_line
 from dueline.spark.options import Options
+from dueline.spark.pruning import pruned
+from dueline.spark.schema import ROUTE_COLUMNS
 from dueline.spark.session import SessionOptions, open_session
 from dueline.spark.warming import warm
 
 __all__ = ["DeliveryOptions", "main", "query_of", "run", "start"]
 
 FAILURE_COUNT_MAX: Final = 5
+AWAY_S_MAX: Final = 30.0
+BACKOFF_S_MIN: Final = 0.1
 BACKOFF_S_MAX: Final = 15.0
 ARCHIVE_AFTER_S: Final = 45.0
 """A pipeline that runs so long is worth a quicker start the next time."""
@@ -77,10 +86,13 @@ class DeliveryOptions:
         if self.transform:
             transforms.load(self.transform)
 
-    def source_options(self, slice_count_max: int) -> dict[str, str]:
+    def source_options(
+        self, slice_count_max: int, columns: Iterable[str] = ROUTE_COLUMNS
+    ) -> dict[str, str]:
         return {
             "brokers": self.brokers,
-            "payload": "message" if self.transform else "record",
+            "columns": ",".join(columns),
+            "transformed": "true" if self.transform else "false",
             "slice_count_max": str(slice_count_max),
             "keep_warm": KEEP_WARM,
             **self.source,
@@ -102,12 +114,17 @@ def query_of(session: SparkSession, options: DeliveryOptions) -> DataStreamWrite
         InvalidRequest: options or a transform that cannot work.
     """
     options.check()  # a mistake is best told here, not in a worker's stack trace
-    source = options.source_options(session.sparkContext.defaultParallelism)
-    due = session.readStream.format("dueline").options(**source).load()
+
+    def due(columns: Sequence[str]) -> DataFrame:
+        source = options.source_options(session.sparkContext.defaultParallelism, columns)
+        return session.readStream.format("dueline").options(**source).load()
+
     if options.transform:
-        due = transforms.apply(transforms.load(options.transform), due)
+        result = pruned(transforms.load(options.transform), due)
+    else:
+        result = due(ROUTE_COLUMNS)
     return (
-        due.writeStream.format("dueline")
+        result.writeStream.format("dueline")
         .options(**options.sink_options())
         .option("checkpointLocation", options.checkpoint)
     )
@@ -117,23 +134,44 @@ def run(session: SparkSession, options: DeliveryOptions, stop: threading.Event) 
     """Keep the query running until `stop` is set.
 
     Raises:
-        BrokerError, PySparkException: it failed too often.
+        BrokerError, PySparkException, Py4JError: it failed too often.
     """
     failure_count = 0
     while not stop.is_set():
-        query = start(session, options)
-        log.info("delivering from %s", options.brokers)
+        query: StreamingQuery | None = None
         try:
+            query = start(session, options)
+            log.info("delivering from %s", options.brokers)
             _wait_while_running(query, stop)
             return
-        except PySparkException as error:
-            failure_count = 1 if query.lastProgress else failure_count + 1
+        except (PySparkException, Py4JError) as error:
+            if query is None and isinstance(error, PySparkException):
+                raise  # such a query cannot be started; a Python process that was killed can
+            has_progress = query is not None and query.lastProgress is not None
+            failure_count = 1 if has_progress else failure_count + 1
             reason = f"the query failed ({failure_count} in a row): {one_line(error)}"
             log.warning("%s", reason)
             complain(options.brokers, reason)
             if failure_count >= FAILURE_COUNT_MAX:
                 raise
-        stop.wait(min(2.0 ** (failure_count - 1), BACKOFF_S_MAX))
+        stop.wait(_pause_s(failure_count))
+        _wait_for_brokers(options.brokers, stop)
+
+
+def _pause_s(failure_count: int) -> float:
+    """Most often a broker was restarted, and is there again by now."""
+    return BACKOFF_S_MIN if failure_count == 1 else min(2.0 ** (failure_count - 2), BACKOFF_S_MAX)
+
+
+def _wait_for_brokers(brokers: str, stop: threading.Event) -> None:
+    """Until one answers, for a while: a query that finds none would only fail again."""
+    end_s = monotonic() + AWAY_S_MAX
+    while not stop.is_set() and monotonic() < end_s:
+        for address in brokers.split(","):
+            with contextlib.suppress(BrokerError), FlightClient(address.strip()) as client:
+                client.describe()
+                return
+        stop.wait(BACKOFF_S_MIN)
 
 
 def complain(brokers: str, reason: str) -> None:
@@ -186,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except InvalidRequest as error:
             log.critical("%s", error.message)
             return 2
-        except (BrokerError, PySparkException) as error:
+        except (BrokerError, PySparkException, Py4JError) as error:
             log.critical("gave up: %s", one_line(error))
             return 1
         finally:

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dueline.cache import cache_folder
 from dueline.errors import Unavailable
 
 JAVA_VERSION_MIN = 17
@@ -216,19 +217,6 @@ def _launcher_script(java: Path) -> str:
         "done\n"
         f'exec {shlex.quote(str(java))} "$@"\n'
     )
-
-
-def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Where files are kept that can be made anew at any time.
-
-    Raises:
-        FileNotFoundError: the environment names no place for them.
-    """
-    if folder := environ.get("XDG_CACHE_HOME"):
-        return Path(folder) / "dueline"
-    if home := environ.get("HOME"):
-        return Path(home) / ".cache" / "dueline"
-    raise FileNotFoundError("neither XDG_CACHE_HOME nor HOME is set")
 
 
 def _install(script: str, path: Path) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from dueline.errors import InvalidRequest
+from dueline.spark.schema import MESSAGE_COLUMNS
 from dueline.times import parse_duration_ms
 
 __all__ = ["Options"]
@@ -30,8 +31,8 @@ class Options:
     brokers: tuple[str, ...]
     """Flight addresses, `host:port,host:port`: one for each shard. Required."""
 
-    payload: str = "message"
-    """Stream read: `message` gives every field as a column, `record` the raw bytes only."""
+    columns: tuple[str, ...] = tuple(MESSAGE_COLUMNS.names)
+    """Stream read: the columns that rows have, beside those that they always have."""
 
     ahead_ms: int = 5_000
     """Stream read, `ahead`: how long before its due time a message may be carried over."""
@@ -57,14 +58,24 @@ class Options:
     transport: str = "auto"
     """Stream read: `files` maps the delay log (same machine), `flight` never does, `auto` looks."""
 
+    is_transformed: bool = True
+    """Stream read, `transformed`: may the query do other than pass messages on?"""
+
     missing: str = "error"
     """Stream write: rows that were read and did not arrive. `drop` if a transform may filter."""
 
     view: str | None = None
-    """Batch read: `pending` is what waits, `messages` what consumers of a topic can read."""
+    """Batch read: `pending` is what waits, `messages` what consumers of a topic can read, `ledger`
+    every delayed message within retention, with its outcome."""
 
     topic: str | None = None
     """Batch read of `messages`: the topic; a filter on the column does as well."""
+
+    action: str | None = None
+    """Batch write of rows of `view=pending`: `cancel`, `deliver` (now) or `reschedule`."""
+
+    shift_ms: int | None = None
+    """Batch write, `shift` with `action=reschedule`: by so much later, or earlier: `-1h`."""
 
     rejects: str | None = None
     """Batch write: a folder for rows that cannot be accepted; without it, one fails the job."""
@@ -109,11 +120,34 @@ def _addresses(name: str, text: str) -> tuple[str, ...]:
     return addresses
 
 
+def _columns(name: str, text: str) -> tuple[str, ...]:
+    columns = tuple(part.strip() for part in text.split(","))
+    unknown = [column for column in columns if column not in MESSAGE_COLUMNS.names]
+    if unknown:
+        raise InvalidRequest(
+            f"option {name}: expected some of {', '.join(MESSAGE_COLUMNS.names)}, found {unknown}",
+            option=name,
+        )
+    return columns
+
+
 def _duration(name: str, text: str) -> int:
     try:
         return parse_duration_ms(text)
     except InvalidRequest as error:
         raise InvalidRequest(f"option {name}: {error.message}", option=name) from error
+
+
+def _flag(name: str, text: str) -> bool:
+    if text in ("true", "false"):
+        return text == "true"
+    raise InvalidRequest(f"option {name}: expected true or false, found {text!r}", option=name)
+
+
+def _shift(name: str, text: str) -> int:
+    is_earlier = text.startswith("-")
+    span_ms = _duration(name, text[is_earlier:])
+    return -span_ms if is_earlier else span_ms
 
 
 def _positive(name: str, text: str) -> int:
@@ -141,7 +175,7 @@ def _one_of(*allowed: str) -> Callable[[str, str], str]:
 
 _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "brokers": ("brokers", _addresses),
-    "payload": ("payload", _one_of("message", "record")),
+    "columns": ("columns", _columns),
     "ahead": ("ahead_ms", _duration),
     "lead": ("lead_ms", _duration),
     "wait": ("wait_ms", _duration),
@@ -150,9 +184,12 @@ _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "slice_count_max": ("slice_count_max", _positive),
     "slice_row_count_min": ("slice_row_count_min", _positive),
     "transport": ("transport", _one_of("auto", "flight", "files")),
+    "transformed": ("is_transformed", _flag),
     "missing": ("missing", _one_of("error", "drop")),
-    "view": ("view", _one_of("pending", "messages")),
+    "view": ("view", _one_of("pending", "messages", "ledger")),
     "topic": ("topic", _text),
+    "action": ("action", _one_of("cancel", "deliver", "reschedule")),
+    "shift": ("shift_ms", _shift),
     "rejects": ("rejects", _text),
     "report": ("report", _text),
 }

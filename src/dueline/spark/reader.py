@@ -10,6 +10,9 @@ nothing to do for a minute, and starting them takes as long as some delays are. 
 rows is run when the query starts and, with the option `keep_warm`, whenever it was idle for so
 long.
 
+Rows have the columns that the query uses (option `columns`). If those are what the timeline knows
+of a message, no record is read at all.
+
 A shard that does not answer does not stop the others: it is left out until it is back. Nothing of
 it is lost, since a window holds whatever is not done.
 """
@@ -23,7 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Final
 
 import pyarrow as pa
@@ -41,6 +44,7 @@ from dueline.flight.access import is_here
 from dueline.spark import rows
 from dueline.spark.offsets import Offset, ShardOffset
 from dueline.spark.options import Options
+from dueline.spark.schema import ROUTE_COLUMNS, message_columns
 from dueline.spark.task import current_batch
 from dueline.store.files import Files
 from dueline.store.log import LogReader
@@ -52,6 +56,8 @@ _START: Final = ShardOffset(due_ms=-1, seq=-1, end=0)
 _WAIT_MS_SHARED: Final = 200
 """With several shards: one that has something must not wait longer for those that have not."""
 
+_AWAY_S_MAX: Final = 30.0
+_AWAY_PAUSE_S: Final = 0.05
 _ROW_COUNT_ALL: Final = 1 << 40
 _CHUNK_ROWS: Final = 16_384
 _CHUNK_BYTES: Final = 32 << 20
@@ -84,6 +90,7 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._until_ms: dict[str, int] = {}
         self._busy_s = -inf  # the first batch does not wait for rows: it shows that all works
+        self._answered_s = -inf
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_until_ms": self._until_ms}
@@ -111,7 +118,12 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = Offset.from_json(start)
-        ends = self._next_windows(_row_count_max(limit))
+        try:
+            ends = self._next_windows(_row_count_max(limit))
+        except Unavailable as error:
+            self._wait_for_brokers(error)
+            return start
+        self._answered_s = monotonic()
         if not ends and not self._until_ms and self._is_cooling():
             address = self._options.brokers[0]
             ends = {address: before.shards.get(address, _START).corner}
@@ -122,6 +134,19 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             past = before.shards.get(address, _START)
             offset = offset.with_shard(address, past.next(end))
         return offset.to_json()
+
+    def _wait_for_brokers(self, error: Unavailable) -> None:
+        """Brokers that are being restarted are waited for, which is quicker than a new query.
+
+        Raises:
+            Unavailable: none has ever answered, or not for a while.
+        """
+        if self._until_ms or monotonic() - self._answered_s > _AWAY_S_MAX:
+            raise error
+        if self._busy_s > -inf:
+            log.warning("waiting for the broker: %s", error.message)
+        self._busy_s = -inf  # when it is back, a batch shows that all works
+        sleep(_AWAY_PAUSE_S)
 
     def _is_cooling(self) -> bool:
         keep_warm_ms = self._options.keep_warm_ms
@@ -208,6 +233,7 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             row_count_max=row_count_max,
             wait_ms=wait_ms,
             until_ms=self._until_ms.get(address),
+            is_transformed=options.is_transformed,
         )
         return self._client(address).call(request, protocol.WindowEnd)
 
@@ -229,9 +255,13 @@ class DueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):
             return
-        restore = rows.record_rows if self._options.payload == "record" else rows.message_rows
+        schema = message_columns(self._options.columns)
+        if set(schema.names) == set(ROUTE_COLUMNS):
+            for units in _units(partition):
+                yield rows.route_rows(units, partition.shard)
+            return
         for window in _windows(partition, self._options.transport):
-            yield from restore(window, partition.shard)
+            yield from rows.message_rows(window, partition.shard, schema)
 
 
 def _row_count_max(limit: ReadLimit) -> int:
@@ -242,6 +272,24 @@ def _row_count_max(limit: ReadLimit) -> int:
     raise InvalidRequest(f"read limit: expected rows or everything, found {limit}")
 
 
+def _units(partition: SlicePartition) -> Iterator[pa.RecordBatch]:
+    """The slice's UNIT rows."""
+    with FlightClient(partition.address) as client:
+        yield from client.read(_ticket(partition, units_only=True))
+
+
+def _ticket(partition: SlicePartition, *, units_only: bool) -> protocol.Ticket:
+    batch = current_batch()
+    request = protocol.ReadSlice(
+        plan=partition.plan,
+        index=partition.index,
+        run=batch.run,
+        batch=batch.number,
+        units_only=units_only,
+    )
+    return protocol.Ticket(slice=request)
+
+
 def _windows(partition: SlicePartition, transport: str) -> Iterator[pa.RecordBatch]:
     """The slice's WINDOW rows, by whichever way is open."""
     is_mapped = transport != "flight" and partition.files is not None and is_here(partition.files)
@@ -250,20 +298,11 @@ def _windows(partition: SlicePartition, transport: str) -> Iterator[pa.RecordBat
             f"option transport=files: expected the delay log of {partition.address} on this "
             f"machine, found {partition.files}; use auto or flight"
         )
-    batch = current_batch()
-    request = protocol.ReadSlice(
-        plan=partition.plan,
-        index=partition.index,
-        run=batch.run,
-        batch=batch.number,
-        is_mapped=is_mapped,
-    )
+    if partition.files is not None and is_mapped:
+        yield from _mapped(_units(partition), partition.files)
+        return
     with FlightClient(partition.address) as client:
-        stream = client.read(protocol.Ticket(slice=request))
-        if partition.files is not None and is_mapped:
-            yield from _mapped(stream, partition.files)
-        else:
-            yield from stream
+        yield from client.read(_ticket(partition, units_only=False))
 
 
 def _mapped(

@@ -1,6 +1,6 @@
-"""Between the store's rows and Spark's: windows in, deliveries out, as Arrow batches.
+"""Between the store's rows and Spark's: windows in, routed rows out, as Arrow batches.
 
-A row that cannot be restored or delivered is never dropped and never stops the others: it becomes a
+A row that cannot be restored is never dropped and never stops the others: a transform sees it as a
 message of the dead-letter topic, with the bytes it had and the reason.
 """
 
@@ -11,43 +11,46 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dueline.errors import BrokerError, InvalidRequest
-from dueline.message import DEAD_LETTER_TOPIC, QUEUE_ID_MAX
 from dueline.spark.schema import (
     MESSAGE_COLUMNS,
     PENDING_COLUMNS,
-    RECORD_COLUMNS,
     STORED_COLUMNS,
     conform,
+    message_columns,
 )
 from dueline.store import properties, restore
-from dueline.store.schema import MESSAGE_SCHEMA, WINDOW_SCHEMA
-from dueline.store.targets import Targets, queue_id_faults
+from dueline.store.schema import WINDOW_SCHEMA, routed_schema
 
-__all__ = ["deliveries", "message_rows", "pending_rows", "record_rows", "stored_rows"]
-
-
-def record_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
-    """WINDOW rows as RECORD_COLUMNS."""
-    yield _with_shard(window, shard, RECORD_COLUMNS)
+__all__ = ["message_rows", "pending_rows", "route_rows", "routed", "stored_rows"]
 
 
-def message_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
-    """WINDOW rows as MESSAGE_COLUMNS; those that cannot be restored as dead letters."""
+def route_rows(units: pa.RecordBatch, shard: str) -> pa.RecordBatch:
+    """UNIT rows as ROUTE_COLUMNS."""
+    return _with_shard(units, shard, message_columns(()))
+
+
+def message_rows(
+    window: pa.RecordBatch, shard: str, schema: pa.Schema = MESSAGE_COLUMNS
+) -> Iterator[pa.RecordBatch]:
+    """WINDOW rows as MESSAGE_COLUMNS, or some of them; what cannot be restored as dead letters."""
     bad = restore.damaged(window) | restore.forbidden(window)
+    wanted = schema.remove(schema.get_field_index("shard"))
     if bad.any():
         letters = restore.dead_letters(window.filter(pa.array(bad)))
-        messages = restore.messages(conform(letters, WINDOW_SCHEMA))
-        yield _with_shard(messages, shard, MESSAGE_COLUMNS)
+        messages = restore.messages(conform(letters, WINDOW_SCHEMA), wanted)
+        yield _with_shard(messages, shard, schema)
         window = window.filter(pa.array(~bad))
-    yield _with_shard(restore.messages(window), shard, MESSAGE_COLUMNS)
+    yield _with_shard(restore.messages(window, wanted), shard, schema)
 
 
-def pending_rows(window: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
-    """WINDOW rows as PENDING_COLUMNS."""
-    for rows in message_rows(window, shard):
-        times = rows["due_ms"].cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
-        yield pa.RecordBatch.from_arrays([*rows.columns, times], schema=PENDING_COLUMNS)
+def pending_rows(waiting: pa.RecordBatch, shard: str) -> Iterator[pa.RecordBatch]:
+    """WAITING rows as PENDING_COLUMNS."""
+    for state in pc.unique(waiting["state"]).to_pylist():
+        own = waiting.filter(pc.equal(waiting["state"], state)).select(WINDOW_SCHEMA.names)
+        for rows in message_rows(own, shard):
+            times = rows["due_ms"].cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+            states = pa.repeat(pa.scalar(state, pa.string()), rows.num_rows)
+            yield pa.RecordBatch.from_arrays([*rows.columns, times, states], schema=PENDING_COLUMNS)
 
 
 def stored_rows(
@@ -86,64 +89,9 @@ def _due_ms(messages: pa.RecordBatch) -> pa.Array:
     return pc.if_else(is_number, texts, None).cast(pa.int64())
 
 
-def deliveries(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """DELIVERY rows of what arrives at the sink: records are patched, messages encoded."""
-    if "record" in batch.schema.names:
-        yield restore.carry(conform(batch, WINDOW_SCHEMA))
-    else:
-        yield from _encoded(conform(batch, MESSAGE_SCHEMA))
-
-
-def _encoded(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Encode all; if one row is refused, halve until it stands alone and make it a dead letter."""
-    try:
-        _check_targets(messages)
-        yield restore.encode_deliveries(messages)
-        return
-    except BrokerError as error:
-        if messages.num_rows == 1:
-            yield restore.encode_deliveries(_dead_letter(messages, error.message))
-            return
-    middle = messages.num_rows // 2
-    yield from _encoded(messages.slice(0, middle))
-    yield from _encoded(messages.slice(middle))
-
-
-def _check_targets(messages: pa.RecordBatch) -> None:
-    """Refuse topics and queues that nobody may deliver to.
-
-    Raises:
-        InvalidRequest: a row has such a one.
-    """
-    Targets.of(messages["topic"]).check()
-    queue_ids = pc.fill_null(messages["queue_id"], -1).to_numpy()
-    if bool(queue_id_faults(queue_ids).any()):
-        raise InvalidRequest(
-            f"queue_id: expected 0 to {QUEUE_ID_MAX}, found {queue_ids.min()} to {queue_ids.max()}"
-        )
-
-
-def _dead_letter(message: pa.RecordBatch, reason: str) -> pa.RecordBatch:
-    """A message of the dead-letter topic in place of one that no record can hold."""
-    (row,) = message.to_pylist()
-    facts = {
-        "DUELINE_REASON": restore.plain(reason),
-        "DUELINE_ORIGIN": str(row["origin"]),
-        "DUELINE_DUE_MS": str(row["due_ms"]),
-        "DUELINE_TOPIC": restore.plain(row["topic"] or "-"),
-        "DUELINE_QUEUE_ID": str(row["queue_id"]),
-    }
-    letter = {
-        **dict.fromkeys(MESSAGE_SCHEMA.names),
-        "origin": row["origin"],
-        "due_ms": row["due_ms"],
-        "topic": DEAD_LETTER_TOPIC,
-        "queue_id": 0,
-        "body": row["body"],
-        "properties": list(facts.items()),
-        "unique_id": f"DEAD-{row['origin']}",
-    }
-    return pa.RecordBatch.from_pylist([letter], schema=MESSAGE_SCHEMA)
+def routed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """ROUTED rows of what arrives at the sink."""
+    return conform(batch, routed_schema(batch.schema.names))
 
 
 def _with_shard(rows: pa.RecordBatch, shard: str, schema: pa.Schema) -> pa.RecordBatch:

@@ -7,29 +7,37 @@ and why; any of them can be overridden.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import shlex
 import string
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from dueline.credentials import TOKEN, Credentials
 from dueline.spark.class_archive import archive_for
 from dueline.spark.java import prepare_java
 from dueline.spark.registration import register
+from dueline.spark.zygote import Zygote
+from dueline.tls import CA, SERVER_NAME, SYSTEM, ClientTls
 
 __all__ = ["SETTINGS", "SessionOptions", "close_session", "open_session"]
 
+_PYTHON: Final = "PYSPARK_PYTHON"
 _SHUFFLE: Final = "spark.sql.shuffle.partitions"
 _SUBMIT_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 _PLAIN_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "._-/")
-_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_JAVA: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxNewSize=96m"
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _CHECKPOINTING: Final = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -61,6 +69,19 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.log.level": "ERROR",
 }
 
+log = logging.getLogger(__name__)
+
+
+PRIVATE: Final[Mapping[str, str]] = {
+    # Spark listens on loopback for itself; other users of the machine have no business there. With
+    # a local master it makes a secret for each start. Costs nothing that can be measured (13 s of
+    # Java's processor time until the first jobs are done, with and without).
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.io.encryption.enabled": "true",
+}
+"""For a session on this machine. A cluster must have the same secret on all of its machines."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
@@ -85,20 +106,46 @@ def open_session(options: SessionOptions) -> SparkSession:
     """
     java = prepare_java(os.environ)
     java.apply(os.environ)
-    if options.is_local:
-        # Else Spark takes the first `python3` on PATH, which need not have Dueline.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {**SETTINGS, **_placed(options, java.home), **options.conf}
-    _start_java({**settings, "spark.master": options.master})
-    builder = SparkSession.builder.master(options.master).appName("dueline delivery")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    settings = {**SETTINGS, **_placed(options, java.home), **_trusted(options), **options.conf}
+    with _python_for(options):
+        _start_java({**settings, "spark.master": options.master})
+        builder = SparkSession.builder.master(options.master).appName("dueline delivery")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
     if _SHUFFLE not in options.conf:
         # 200 by default: as many tasks, each with its Python workers, for a handful of rows.
         session.conf.set(_SHUFFLE, session.sparkContext.defaultParallelism)
     register(session)
     return session
+
+
+@contextlib.contextmanager
+def _python_for(options: SessionOptions) -> Iterator[None]:
+    """Tasks here run on the Python that we run on: the first on PATH need not have Dueline.
+
+    They are forked from a process that has loaded what they need. Who has chosen a Python for them
+    gets that one. Spark asks the environment for it, when Java and the session start.
+    """
+    given = os.environ.get(_PYTHON)
+    if not options.is_local or given not in (None, sys.executable):
+        yield
+        return
+    os.environ[_PYTHON] = sys.executable
+    try:
+        os.environ[_PYTHON] = str(_zygote().python)
+    except OSError as error:
+        log.warning("Spark's Python processes start one by one: %s", error)
+    try:
+        yield
+    finally:
+        os.environ[_PYTHON] = sys.executable
+
+
+@cache
+def _zygote() -> Zygote:
+    """The one of this process; it ends with it."""
+    return Zygote()
 
 
 def close_session(session: SparkSession) -> None:
@@ -146,6 +193,23 @@ def _escaped(text: str) -> str:
     )
 
 
+def _trusted(options: SessionOptions) -> dict[str, str]:
+    """What tasks on other machines need to be let in as the driver is: not its files.
+
+    Spark hands it over in their environment, and hides what is called a token in logs and pages.
+    """
+    if options.is_local:
+        return {}
+    found: dict[str, str | None] = {}
+    tls = ClientTls.from_environment(os.environ)
+    if tls is not None:
+        found |= {CA: tls.authorities() or SYSTEM, SERVER_NAME: tls.server_name}
+    credentials = Credentials.from_environment(os.environ)
+    if credentials is not None:
+        found[TOKEN] = credentials.token
+    return {f"spark.executorEnv.{name}": text for name, text in found.items() if text}
+
+
 def _placed(options: SessionOptions, java_home: Path) -> dict[str, str]:
     archive = archive_for(java_home, os.environ)
     classes = ""
@@ -155,12 +219,20 @@ def _placed(options: SessionOptions, java_home: Path) -> dict[str, str]:
         "spark.driver.memory": options.heap,
         # The serial collector: the heap is small, and the other cores have work to do. The quick
         # compiler alone: rows pass through Java as whole Arrow batches, and the thorough one takes
-        # 7 of 18 s of processor time until the first delivery (measured).
+        # 7 of 18 s of processor time until the first delivery (measured). Young objects are few
+        # at a time, and memory that they once had is never given back.
         "spark.driver.extraJavaOptions": f"{_JAVA} {classes}".strip(),
     }
     if options.is_local:
+        # Temporary files of Java where Python's are: our parent may remove them all. Nothing
+        # reads the figures that Java keeps there for its tools, and a killed Java leaves them.
+        folder = shlex.quote(tempfile.gettempdir())
+        logging = shlex.quote(_LOGGING.as_uri())
+        settings["spark.driver.extraJavaOptions"] += (
+            f" -XX:-UsePerfData -Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={logging}"
+        )
         # No reason to be seen from outside, and no name service needed to start.
+        settings |= PRIVATE
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
-        settings["spark.python.daemon.module"] = "dueline.spark.daemon"
     return settings

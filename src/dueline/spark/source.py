@@ -6,6 +6,7 @@
     df.writeStream.format("dueline")      the same messages, to be delivered  `dueline.spark.writer`
     spark.read.format("dueline")          what waits, or what was delivered   `dueline.spark.tables`
     df.write.format("dueline")            new messages to schedule, in bulk   `dueline.spark.bulk`
+                                          or changes of what waits         `dueline.spark.actions`
 
 Options are those of `dueline.spark.options.Options`. Spark makes this object in a process of its
 own for every use, so it only looks at the options and hands on; what each use needs is imported
@@ -20,7 +21,7 @@ from pyspark.sql.datasource import DataSource
 
 from dueline.errors import InvalidRequest
 from dueline.spark.options import Options
-from dueline.spark.schema import MESSAGE_DDL, PENDING_DDL, RECORD_DDL, STORED_DDL
+from dueline.spark.schema import LEDGER_DDL, PENDING_DDL, STORED_DDL, message_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -48,8 +49,10 @@ class DuelineDataSource(DataSource):
         """Spark does not say here whether it asks for a stream or a table; the option does."""
         options = self._options()
         if options.view is not None:
-            return PENDING_DDL if options.view == "pending" else STORED_DDL
-        return RECORD_DDL if options.payload == "record" else MESSAGE_DDL
+            return {"pending": PENDING_DDL, "messages": STORED_DDL, "ledger": LEDGER_DDL}[
+                options.view
+            ]
+        return message_ddl(options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from dueline.spark import tables
@@ -63,9 +66,14 @@ class DuelineDataSource(DataSource):
         return tables.reader_of(options, narrows=self.narrows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        options = self._options()
+        if options.action is not None:
+            from dueline.spark.actions import ActionWriter
+
+            return ActionWriter(options, schema, overwrite=overwrite)
         from dueline.spark.bulk import BulkWriter
 
-        return BulkWriter(self._options(), schema, overwrite=overwrite)
+        return BulkWriter(options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from dueline.spark.reader import DueReader

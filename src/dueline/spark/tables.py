@@ -5,6 +5,8 @@
                      without a scan)
     view=messages    what consumers of one topic (option or filter `topic`) can read. Pushed down:
                      `topic`, `queue_id` (=, in), ranges of `queue_offset` and `store_ms`
+    view=ledger      every delayed message within retention, with its outcome. Nothing is
+                     pushed down
 
 A filter that is pushed down narrows what the broker sends; Spark still applies every filter itself,
 so that the narrowing may be coarse (a key matches whole words of `keys`, a time is cut to
@@ -24,6 +26,7 @@ from dueline.flight import FlightClient, protocol
 from dueline.spark import rows
 from dueline.spark.filters import Wanted, narrowed
 from dueline.spark.options import Options
+from dueline.spark.schema import LEDGER_COLUMNS
 
 __all__ = ["MessagesReader", "PendingReader", "reader_of"]
 
@@ -151,6 +154,19 @@ class MessagesReader(_TableReader):
         return rows.stored_rows(batch, ticket.topic, ticket.queue_id, partition.shard)
 
 
+class LedgerReader(_TableReader):
+    """`view=ledger`: one task for each broker."""
+
+    def _tickets(self, client: FlightClient) -> Iterator[protocol.Ticket]:
+        yield protocol.Ticket(ledger=protocol.ReadLedger())
+
+    def _restored(
+        self, batch: pa.RecordBatch, partition: TablePartition
+    ) -> Iterator[pa.RecordBatch]:
+        shard = pa.repeat(partition.shard, batch.num_rows)
+        yield pa.RecordBatch.from_arrays([*batch.columns, shard], schema=LEDGER_COLUMNS)
+
+
 class _Narrowing(DataSourceReader):
     """Takes Spark's filters. Apart, since Spark looks whether a reader has the method."""
 
@@ -171,6 +187,8 @@ class _NarrowMessagesReader(_Narrowing, MessagesReader):
 
 def reader_of(options: Options, *, narrows: bool) -> DataSourceReader:
     """The reader of a view, with or without filters pushed down."""
+    if options.view == "ledger":
+        return LedgerReader(options)
     if options.view == "pending":
         return (_NarrowPendingReader if narrows else PendingReader)(options)
     return (_NarrowMessagesReader if narrows else MessagesReader)(options)

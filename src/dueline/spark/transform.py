@@ -4,7 +4,8 @@ It sees messages at the time they are about to be delivered, with the columns of
 `dueline.spark.schema.MESSAGE_COLUMNS`, and returns those that are to be delivered, perhaps with
 another topic, body or properties. Rows that it leaves out are marked as dropped and are never
 delivered. It must keep `origin`, `due_ms` and `shard` as they are; columns that it adds are left
-aside.
+aside, and those that it leaves out are delivered as they were sent. It is called more than once:
+with all columns, to see which it uses (`pruning.py`), and with those.
 
     def unpaid_only(due: DataFrame) -> DataFrame:
         orders = due.sparkSession.read.parquet("/data/orders")
@@ -22,7 +23,7 @@ from pyspark.sql import DataFrame
 
 from dueline.errors import InvalidRequest, Unavailable
 from dueline.spark.failure import one_line
-from dueline.spark.schema import MESSAGE_COLUMNS
+from dueline.spark.schema import MESSAGE_COLUMNS, ROUTE_COLUMNS
 
 __all__ = ["Transform", "apply", "load"]
 
@@ -57,7 +58,7 @@ def apply(transform: Transform, due: DataFrame) -> DataFrame:
     """What the transform makes of the due messages.
 
     Raises:
-        InvalidRequest: not a streaming DataFrame with all the columns.
+        InvalidRequest: not a streaming DataFrame that says which messages go where.
         Unavailable: it raised something; perhaps what it reads is not there yet.
     """
     try:
@@ -69,9 +70,9 @@ def apply(transform: Transform, due: DataFrame) -> DataFrame:
             "transform: expected a streaming DataFrame made from its argument, found "
             f"{type(result).__name__}"
         )
-    missing = [name for name in MESSAGE_COLUMNS.names if name not in result.columns]
+    missing = [name for name in ROUTE_COLUMNS if name not in result.columns]
     if missing:
         raise InvalidRequest(
-            f"transform: expected all columns of its argument in its result, found no {missing}"
+            f"transform: expected {', '.join(ROUTE_COLUMNS)} in its result, found no {missing}"
         )
-    return result.select(*MESSAGE_COLUMNS.names)
+    return result.select(*(name for name in MESSAGE_COLUMNS.names if name in result.columns))

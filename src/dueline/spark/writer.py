@@ -1,10 +1,11 @@
 """The deliver sink: tasks stage, the driver commits.
 
-`write` runs in tasks: it makes commit-log records of its rows and sends them to the shard they came
-from, under a token of the attempt. `commit` runs on the driver when all tasks have succeeded: each
-shard appends what was staged under the tokens of this batch, in one step, and marks what the
-transform left out. An attempt that dies, or whose batch fails, leaves tokens that nobody names; the
-broker forgets them.
+`write` runs in tasks: it sends its rows to the shard they came from, under a token of the attempt.
+A row says where its message goes; of the message's fields it has those that the query has, which
+then replace what was sent. The others never left the broker. `commit` runs on the driver when all
+tasks have succeeded: each shard appends the messages that were staged under the tokens of this
+batch, in one step, and marks what the transform left out. An attempt that dies, or whose batch
+fails, leaves tokens that nobody names; the broker forgets them.
 
 A shard's commit is atomic, all shards' together is not. It need not be: rows that were not
 committed are not done and come again, rows that were are done and do not.
@@ -28,9 +29,9 @@ from dueline.flight import FlightClient, protocol
 from dueline.flight.client import StageStream
 from dueline.spark import rows
 from dueline.spark.options import Options
-from dueline.spark.schema import MESSAGE_COLUMNS, RECORD_COLUMNS
+from dueline.spark.schema import MESSAGE_COLUMNS, ROUTE_COLUMNS
 from dueline.spark.task import MicroBatch, attempt_token, current_batch
-from dueline.store.schema import DELIVERY_SCHEMA
+from dueline.store.schema import routed_schema
 
 __all__ = ["DeliverWriter", "Staged"]
 
@@ -60,13 +61,12 @@ class DeliverWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         batch = current_batch()
         row_count = 0
-        with _Stages(self._options.brokers, attempt_token(batch.run)) as stages:
+        token, schema = attempt_token(batch.run), routed_schema(self._columns)
+        with _Stages(self._options.brokers, token, schema) as stages:
             for received in iterator:
                 row_count += received.num_rows
                 for shard, part in _by_shard(received):
-                    stream = stages.stream(shard)
-                    for delivery in rows.deliveries(part.select(self._columns)):
-                        stream.write(delivery)
+                    stages.stream(shard).write(rows.routed(part.select(self._columns)))
             tokens = stages.finish()
         return Staged(batch=batch, tokens=tokens, row_count=row_count)
 
@@ -120,9 +120,10 @@ class DeliverWriter(DataSourceStreamArrowWriter):
 class _Stages:
     """The streams of one task attempt: one for each shard that its rows came from."""
 
-    def __init__(self, addresses: tuple[str, ...], token: str) -> None:
+    def __init__(self, addresses: tuple[str, ...], token: str, schema: pa.Schema) -> None:
         self._addresses = addresses
         self._token = token
+        self._schema = schema
         self._resources = ExitStack()
         self._clients: dict[str, FlightClient] = {}
         self._streams: dict[str, StageStream] = {}
@@ -143,7 +144,7 @@ class _Stages:
                     "source and sink need the same option brokers, and a transform must keep the "
                     "column shard"
                 )
-            self._streams[shard] = self._clients[shard].open_stage(self._token, DELIVERY_SCHEMA)
+            self._streams[shard] = self._clients[shard].open_stage(self._token, self._schema)
         return self._streams[shard]
 
     def finish(self) -> dict[str, str]:
@@ -165,17 +166,16 @@ class _Stages:
 
 
 def _columns_for(schema: StructType) -> list[str]:
-    """The columns that the sink needs of what it is given; others are left aside."""
+    """The columns of a message that the sink is given; others are left aside."""
     names = set(schema.fieldNames())
-    wanted = RECORD_COLUMNS.names if "record" in names else MESSAGE_COLUMNS.names
-    missing = [name for name in wanted if name not in names]
+    missing = [name for name in ROUTE_COLUMNS if name not in names]
     if missing:
         raise InvalidRequest(
-            f"deliver sink: expected the columns {wanted}, found {sorted(names)} without "
-            f"{missing}; a transform must keep all columns of the source",
+            f"deliver sink: expected the columns {', '.join(ROUTE_COLUMNS)}, found {sorted(names)} "
+            f"without {missing}; a transform must keep them",
             missing=missing,
         )
-    return [name for name in wanted if name != "shard"]
+    return [name for name in MESSAGE_COLUMNS.names if name in names and name != "shard"]
 
 
 def _by_shard(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -20,17 +20,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import numpy as np
 
 from dueline.store import control
 from dueline.store.core import Core
-from dueline.store.files import Bytes
+from dueline.store.files import Bytes, byte_view
 from dueline.store.kernels import Int64s
 from dueline.store.log import Log
 
 __all__ = ["Append", "gate_shut"]
+
+JOINED_SIZE_MAX: Final = 1 << 20
 
 Rows = TypeVar("Rows", list[int], Int64s)
 """Few messages are placed with lists, which is quicker than arrays (`dueline.store.singles`)."""
@@ -99,8 +101,10 @@ class Append(Generic[Rows]):
         """
         if self._numbers is not None:
             end = control.group_end(self._places, self._store_ms, self._numbers)
-            if len(parts) == 1 and isinstance(parts[0], bytes):
-                parts = (parts[0] + end,)  # few messages: a copy is quicker than a second write
+            if len(parts) == 1 and len(parts[0]) <= JOINED_SIZE_MAX:
+                parts = (
+                    b"".join((byte_view(parts[0]), end)),
+                )  # a copy is quicker than a second write
             else:
                 parts = (*parts, end)
         with self._core.closing_on_failure():

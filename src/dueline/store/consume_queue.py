@@ -8,7 +8,8 @@ there), `start` the first one that still exists.
 New units are in memory; `flush` moves them to files, which have a fixed length and are named by the
 byte offset of their first unit. The memory is lost with the process: the commit log has it all, and
 recovery puts units behind the last checkpoint into memory again. So an append needs no file, no
-disk space and no wait. No file stays open: one is opened for each read and each flush.
+disk space and no wait. No file stays open: one is opened for each read and each flush. A read takes
+more than it was asked for, and the next ones, a little further on, need no file (`_Window`).
 
 Units have no room for a check. A checkpoint keeps a CRC-32 of each file's units instead, and the
 first read of a file compares it; a file that is damaged or missing is made again from the log
@@ -18,11 +19,12 @@ first read of a file compares it; a file that is damaged or missing is made agai
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -37,6 +39,10 @@ __all__ = ["UNIT_DTYPE", "UNIT_SIZE", "Check", "ConsumeQueue", "QueueUnits", "Sh
 UNIT_DTYPE: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 UNIT_SIZE: Final = UNIT_DTYPE.itemsize
 FILE_UNITS_DEFAULT: Final = 300_000
+TRIM_LOOK_FILES: Final = 8
+WINDOW_UNITS: Final = 512
+WINDOW_COUNT_MAX: Final = 256
+"""Queues of a store with a window, of 10 KB each."""
 FILLER_UNIT: Final = (0).to_bytes(8, "big") + 0x7FFFFFFF.to_bytes(4, "big") + bytes(8)
 assert UNIT_SIZE == len(FILLER_UNIT) == 20
 
@@ -51,6 +57,17 @@ def no_units() -> QueueUnits:
     return np.empty(0, dtype=UNIT_DTYPE)
 
 
+class _Window(NamedTuple):
+    """Units that were read from a file not long ago: they do not change any more."""
+
+    start: int
+    end: int
+    units: QueueUnits
+
+
+_NO_WINDOW: Final = _Window(0, 0, no_units())
+
+
 @dataclass(slots=True, kw_only=True)
 class Shelf:
     """What the queues of a store share: where their files are and how these are made."""
@@ -60,6 +77,8 @@ class Shelf:
     file_units: int
     repair: Repair | None = None
     folds_case: bool = False
+    windowed: deque[ConsumeQueue] = field(default_factory=deque)
+    """Queues that have a window, in the order they got it."""
 
     def folder_of(self, topic: str, queue_id: int) -> Path:
         return queue_folder(self.folder, topic, queue_id, folds_case=self.folds_case)
@@ -83,12 +102,14 @@ class Shelf:
 class ConsumeQueue:
     """One queue. One writer at a time; readers see units before `end` only."""
 
-    __slots__ = ("_checked", "_mutex", "_shelf", "_tail", "checks", "end", "name", "start")
+    __slots__ = ("_checked", "_mutex", "_shelf", "_tail", "_window",
+                 "checks", "end", "name", "start")  # fmt: skip
 
     def __init__(self, shelf: Shelf, topic: str, queue_id: int) -> None:
         self._shelf = shelf
         self._tail: tuple[int, bytearray] = (0, bytearray())  # from this offset on, in memory
         self._checked: frozenset[int] = frozenset()  # files that were found to be sound
+        self._window = _NO_WINDOW
         self._mutex = threading.Lock()
         self.name: Final = (topic, queue_id)
         self.checks: dict[int, Check] = {}  # by the file's first offset
@@ -107,11 +128,13 @@ class ConsumeQueue:
         """
         assert self.end == self.start, "a queue that has messages begins where it began"
         self.checks = {}
+        self._window = _NO_WINDOW
         self._tail = (first, bytearray())
         self.start = self.end = first
 
     def restore(self, start: int, end: int, checks: dict[int, Check]) -> None:
         """Be what a checkpoint says: all units are in files."""
+        self._window = _NO_WINDOW
         self._tail = (end, bytearray())
         self.start, self.end, self.checks = start, end, checks
 
@@ -139,19 +162,40 @@ class ConsumeQueue:
         in_memory = np.frombuffer(data, dtype=UNIT_DTYPE)
         return np.concatenate([units, in_memory]) if len(units) else in_memory
 
+    def needs_file(self, offset: int, count: int) -> bool:
+        """Does `read` have to open one for this?"""
+        stop = min(offset + count, self._tail[0])
+        window = self._window
+        return offset < stop and not window.start <= offset < stop <= window.end
+
     def _read_file(self, offset: int, stop: int) -> QueueUnits:
+        window = self._window
+        if window.start <= offset < stop <= window.end:
+            return window.units[offset - window.start : stop - window.start]
         base = self._base_of(offset)
-        stop = min(stop, base + self._shelf.file_units)
+        end = base + self._shelf.file_units
         try:
             if base not in self._checked:
                 self._check(base)
             with closing(self._shelf.files.open(self._path_of(base))) as file:
-                at, size = (offset - base) * UNIT_SIZE, (stop - offset) * UNIT_SIZE
-                return np.frombuffer(file.read_at(at, size), dtype=UNIT_DTYPE)
+                return self._read_window(file, offset, min(stop, end), min(self._tail[0], end))
         except FileNotFoundError:
             if offset < self.start:
                 return no_units()  # retention was quicker
             raise
+
+    def _read_window(self, file: File, offset: int, stop: int, end: int) -> QueueUnits:
+        """Units [offset, stop) of a file that has them up to `end`."""
+        window_end = max(stop, min(offset + WINDOW_UNITS, end))
+        at, size = offset % self._shelf.file_units * UNIT_SIZE, (window_end - offset) * UNIT_SIZE
+        units = np.frombuffer(file.read_at(at, size), dtype=UNIT_DTYPE)
+        if len(units) <= WINDOW_UNITS:
+            if self._window is _NO_WINDOW:
+                self._shelf.windowed.append(self)
+            self._window = _Window(offset, offset + len(units), units)
+            if len(self._shelf.windowed) > WINDOW_COUNT_MAX:
+                self._shelf.windowed.popleft()._window = _NO_WINDOW
+        return units[: stop - offset]
 
     def _check(self, base: int) -> None:
         """Compare a file with its check, and make it again if they differ."""
@@ -246,16 +290,19 @@ class ConsumeQueue:
         """Advance `start` past units whose records are gone; delete files with only such.
 
         Units are in order of visibility, not of position: one that is alive may stand before one
-        that is gone. It is as old, and goes with it.
+        that is gone. It is as old, and goes with it. After `TRIM_LOOK_FILES` files' worth of units
+        that are alive, none is expected to be gone.
         """
-        at = self.start
-        while at < self.end:
+        at = start = self.start
+        while at < self.end and at < start + TRIM_LOOK_FILES * self._shelf.file_units:
             units = self.read(at, self._shelf.file_units)
-            gone = np.flatnonzero(units["position"] < log_start)
-            if not len(gone):
+            if not len(units):
                 break
-            self.start = at + int(gone[-1]) + 1
+            gone = np.flatnonzero(units["position"] < log_start)
+            if len(gone):
+                start = at + int(gone[-1]) + 1
             at += len(units)
+        self.start = start
         first = self._base_of(min(self.start, max(self.end - 1, 0)))
         if any(base < first for base in self.checks):
             for base in self._bases():

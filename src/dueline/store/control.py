@@ -8,6 +8,7 @@ A control record has the layout of a message, topic DUELINE_SYS_CONTROL and the 
     kind      in           meaning
     E end     both logs    the `count` records from position `start` on are one group, and complete
     C cancel  delay log    the messages with these acceptance numbers are cancelled
+    X expire  delay log    the messages with these acceptance numbers have expired
 
 An end of a delivery lists the origins that the user's transform dropped; an end in the delay log
 lists the acceptance numbers that its group replaces (a reschedule).
@@ -27,10 +28,13 @@ from dueline.message import CONTROL_TOPIC, HOST_UNKNOWN, SYS_ROLLBACK
 from dueline.store.kernels import Int64s
 from dueline.store.layout import RECORD_SIZE_MIN
 from dueline.store.record import MARK_PRESENT, Record, seal
+from dueline.store.states import CANCELLED, EXPIRED, MOVED
 
 __all__ = [
     "CANCEL",
+    "DELAY_LOG_STATES",
     "END",
+    "EXPIRE",
     "NO_NUMBERS",
     "Control",
     "decode",
@@ -42,6 +46,10 @@ __all__ = [
 
 END: Final = b"E"
 CANCEL: Final = b"C"
+EXPIRE: Final = b"X"
+DELAY_LOG_STATES: Final = {END: MOVED, CANCEL: CANCELLED, EXPIRE: EXPIRED}
+"""The state of the numbers that a control record of the delay log lists, by its kind."""
+
 _HEAD: Final = struct.Struct("<cqqq")
 _TOPIC: Final = CONTROL_TOPIC.encode()
 
@@ -108,7 +116,7 @@ def decode(record: Record) -> Control:
     body = record.body
     if len(body) >= _HEAD.size:
         kind, start, count, number_count = _HEAD.unpack_from(body)
-        if kind in (END, CANCEL) and len(body) == _HEAD.size + 8 * number_count:
+        if kind in DELAY_LOG_STATES and len(body) == _HEAD.size + 8 * number_count:
             numbers = np.frombuffer(body, dtype="<i8", offset=_HEAD.size).astype(np.int64)
             return Control(kind=kind, start=start, count=count, numbers=numbers)
     raise CorruptRecord(

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -42,6 +43,7 @@ from dueline.store.observer import Observers
 from dueline.store.options import StoreOptions
 from dueline.store.recovered import Recovered
 from dueline.store.repair import units_from_log
+from dueline.store.road import Road
 from dueline.store.room import Room
 from dueline.store.states import States
 from dueline.store.synced import COMMIT_SLOT, DELAY_SLOT, SYNCED_FILE, Synced
@@ -88,8 +90,9 @@ class Core:
             sync_each_max=thresholds.sync_each_max,
         )
         self.gate = Gate()
-        self.timeline = Timeline(files, path / "timeline", States(), thresholds)
-        self.laggards = Laggards(self.timeline, self._queue_name, options.order_wait_ms)
+        self.timeline = Timeline(files, path / "timeline", States(), thresholds, clock=clock)
+        laggards = Laggards(self.timeline, self._queue_name, options.order_wait_ms)
+        self.road = Road(self.timeline, self.gate, laggards, self._queue_name)
         self.commit_keys = KeyIndex(files, path / "index" / COMMIT_LOG, thresholds)
         self.delay_keys = KeyIndex(files, path / "index" / DELAY_LOG, thresholds)
         self.done = DoneIndex(files, path / "done")
@@ -236,7 +239,10 @@ class Core:
     def sync(self, log: Log) -> None:
         """If the store is sync, return when everything appended to a log is on disk."""
         if self.is_sync:
+            started_s = perf_counter()
             log.sync()
+            duration_s = perf_counter() - started_s
+            self.observers.tell(lambda observer: observer.synced(duration_s))
             self.synced.note(COMMIT_SLOT if log is self.commit else DELAY_SLOT, log.end)
 
     def sync_both(self) -> None:
@@ -252,10 +258,10 @@ class Core:
     def open_gate(self, until_ms: int) -> int:
         """Index what is visible by `until_ms`; the caller holds `lock`. Returns how many rows."""
         if self.gate.row_count:
-            self.laggards.look(until_ms)
+            self.road.look(until_ms)
         if self.in_flight_ms is not None:
             until_ms = min(until_ms, self.in_flight_ms)
-        return self._show(self.gate.open(until_ms, self.laggards))
+        return self._show(self.gate.open(until_ms, self.road))
 
     def open_gate_for_all(self, until_ms: int) -> int:
         """As `open_gate`, but nobody waits for anybody."""
@@ -273,9 +279,20 @@ class Core:
         self._index(rows)
         self.note_shown(int(rows.visible_ms[-1]))
         if self.observers:
-            due_ms, now_ms = rows.due_ms[rows.origin >= 0], self.clock.now_ms()
-            self.observers.tell(lambda observer: observer.shown(due_ms, now_ms))
+            since_ms, now_ms = self._since_ms(rows.take(np.flatnonzero(rows.origin >= 0)))
+            self.observers.tell(lambda observer: observer.shown(since_ms, now_ms))
         return len(rows)
+
+    def _since_ms(self, rows: GateRows) -> tuple[Int64s, int]:
+        """From when on rows that are shown now count as late; and now."""
+        since_ms = rows.due_ms
+        if self.road.rules and len(rows):
+            since_ms = since_ms.copy()
+            for number in np.unique(rows.queue).tolist():
+                own = np.flatnonzero(rows.queue == number)
+                topic = self._queue_name(number)[0]
+                since_ms[own] = self.road.since_ms(topic, rows.due_ms[own], rows.visible_ms[own])
+        return since_ms, self.clock.now_ms()
 
     def _queue_name(self, number: int) -> tuple[str, int]:
         return self.queues.by_number(number).name

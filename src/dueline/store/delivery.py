@@ -10,7 +10,7 @@ now if that has passed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,18 @@ __all__ = ["DeliverResult", "Deliverer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliverResult:
-    """The outcome of a delivery: rows appended, rows skipped (done before), origins dropped."""
+    """The outcome of a delivery: rows appended, rows skipped (done before), origins dropped.
+
+    `held_count`: rows of topics that are paused by now; they stay pending. `expired`: numbers that
+    would be visible too late.
+    """
 
     delivered_count: int
     skipped_count: int
     dropped_count: int
     late_ms_max: int = 0
+    held_count: int = 0
+    expired: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 class Deliverer:
@@ -72,15 +78,45 @@ class Deliverer:
             skipped = int(len(fresh) - np.count_nonzero(fresh))
             if skipped:
                 rows = rows.filter(fresh)
+            rows, held, expired = self._allowed(rows)
             if not len(rows) and not len(dropped):
-                return DeliverResult(delivered_count=0, skipped_count=skipped, dropped_count=0)
-            late_ms = self._append(rows, dropped)
+                return DeliverResult(
+                    delivered_count=0,
+                    skipped_count=skipped,
+                    dropped_count=0,
+                    held_count=held,
+                    expired=expired,
+                )
+            try:
+                late_ms = self._append(rows, dropped)
+            except BaseException:
+                if rows.slots_ms is not None:
+                    core.road.undo()
+                raise
         return DeliverResult(
             delivered_count=len(rows),
             skipped_count=skipped,
             dropped_count=len(dropped),
             late_ms_max=late_ms,
+            held_count=held,
+            expired=expired,
         )
+
+    def _allowed(self, rows: _Rows) -> tuple[_Rows, int, Int64s]:
+        """The rows that the rules of their topics let pass, how many are held, who has expired."""
+        core = self._core
+        nobody = np.empty(0, dtype=np.int64)
+        if not core.road.rules or not len(rows):
+            return rows, 0, nobody
+        with core.lock:
+            stamped = core.road.stamp(rows.origin, rows.due_ms, core.clock.now_ms())
+        expired = stamped.is_expired & ~stamped.is_refused
+        gone = rows.origin[expired]
+        kept = ~(stamped.is_refused | expired)
+        if not bool(kept.all()):
+            rows = rows.filter(kept)
+        rows.slots_ms = stamped.slots_ms[kept]
+        return rows, int(np.count_nonzero(stamped.is_refused)), gone
 
     def _sync_accepted(self) -> None:
         """What is delivered must not outlive what it came from, whatever a power cut leaves: a
@@ -112,6 +148,8 @@ class Deliverer:
                 core.open_gate(now_ms)
                 queues = rows.queue_numbers(core)
                 visible_ms = self._visible_ms(rows, queues, now_ms)
+                if rows.slots_ms is not None:
+                    visible_ms = np.maximum(visible_ms, rows.slots_ms)
                 if len(rows):
                     append.shut_gate(int(visible_ms.min()))
             stamp.restamp(
@@ -155,7 +193,8 @@ class Deliverer:
 
         That is the due time, or now for what is late. But where another one of the queue is late as
         well, or something is held back, it is the due time of late ones too, so that each finds its
-        place in due order; though never before what the queue has shown.
+        place in due order; for those that are too late to be waited for, when that began. But never
+        before what the queue has shown.
         """
         core = self._core
         due_ms = rows.due_ms
@@ -171,7 +210,7 @@ class Deliverer:
                 continue
             own = np.flatnonzero((queues == number) & (due_ms < now_ms))
             shown_ms = core.last_shown_ms(number)
-            wanted = np.where(due_ms[own] > first_ms, due_ms[own], now_ms)
+            wanted = np.maximum(due_ms[own], first_ms)
             wanted[0] = max(int(wanted[0]), now_ms if shown_ms is None else shown_ms)
             visible_ms[own] = np.maximum.accumulate(wanted)
         return visible_ms
@@ -205,7 +244,7 @@ class _Rows:
                     f"found {batch.schema.names} or other types",
                     field="schema",
                 )
-        table = pa.Table.from_batches(list(batches), schema=DELIVERY_SCHEMA).combine_chunks()
+        table = pa.Table.from_batches(list(batches), schema=DELIVERY_SCHEMA)
         due_ms, origin = table.column("due_ms").to_numpy(), table.column("origin").to_numpy()
         steps = np.diff(due_ms)
         if bool(((steps < 0) | ((steps == 0) & (np.diff(origin) < 0))).any()):
@@ -214,10 +253,12 @@ class _Rows:
         self.due_ms: Int64s = table.column("due_ms").to_numpy()
         self.origin: Int64s = table.column("origin").to_numpy()
         self.tags_code: Int64s = table.column("tags_code").to_numpy()
-        data, offsets = kernels.buffer_of(table.column("record"))
-        self.data = data[offsets[0] : offsets[-1]].copy()
-        self.starts = offsets[:-1] - offsets[0]
-        self.sizes = np.diff(offsets)
+        parts = [kernels.buffer_of(chunk) for chunk in table.column("record").chunks]
+        chunks = [data[offsets[0] : offsets[-1]] for data, offsets in parts]
+        self.data = np.concatenate([*chunks, np.empty(0, dtype=np.uint8)])
+        self.sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(each) for _, each in parts)])
+        self.starts = kernels.offsets_of(self.sizes)[:-1]
+        self.slots_ms: Int64s | None = None  # not visible before
 
     def __len__(self) -> int:
         return len(self.due_ms)

@@ -5,7 +5,7 @@ or compacted. Later questions about it must not be answered with "unknown". So b
 record goes, its names are entered here, 9 bytes each:
 
     hash   (8)   BLAKE2b of a name; sorted
-    state  (1)   cancelled or dropped
+    state  (1)   cancelled, dropped, moved or expired
 
 The names of a message are `TOPIC LF UNIQUE_ID` and, for questions without a topic, `LF WORD` for
 its unique id and each word of its KEYS. A delivered message is not entered: its record in the

@@ -61,6 +61,8 @@ POSITION_NAME: Final = re.compile("[0-9]{20}")
 
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
+_NO_WAIT: Final = getattr(os, "RWF_NOWAIT", 0)
+"""Read from memory or not at all; 0: the operating system has no such thing."""
 
 _log = logging.getLogger(__name__)
 
@@ -186,6 +188,18 @@ class File:
             array.flags.writeable = False
             self._array = array
         return self._array
+
+    def is_cached(self, start: int, end: int) -> bool:
+        """Can [start, end) be read without a wait for the disk? False also if nobody can tell.
+
+        The operating system may need the memory for something else right after.
+        """
+        if not _NO_WAIT:
+            return False
+        try:
+            return os.preadv(self._fd, [bytearray(end - start)], start, _NO_WAIT) == end - start
+        except OSError:  # not in memory, or a file system that cannot tell
+            return False
 
     def data_end(self, start: int) -> int:
         """Where written data ends, looking from `start`: all after it is known to be zeros."""

@@ -15,7 +15,7 @@ admission.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -86,7 +86,8 @@ class GateRows:
 class Blocking(Protocol):
     """Who says which rows must wait for others; see `laggards.py`."""
 
-    version: int
+    @property
+    def version(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -177,8 +178,21 @@ class Gate:
         """The queues in which something is held back."""
         return {number for held in self._held for number in np.unique(held.queue).tolist()}
 
+    def rows(self) -> GateRows:
+        """Every delayed message that waits here, in no order; the arrays are never changed."""
+        batches = self._all()
+        rows = GateRows.concat(batches) if batches else GateRows.empty()
+        return rows.take(np.flatnonzero(rows.origin >= 0))
+
     def holds(self, origin: int) -> bool:
         return any(bool((batch.origin == origin).any()) for batch in self._all())
+
+    def holds_each(self, origins: Int64s) -> npt.NDArray[np.bool_]:
+        """Which of these origins wait here?"""
+        found = np.zeros(len(origins), dtype=np.bool_)
+        for batch in self._all():
+            found |= np.isin(origins, batch.origin)
+        return found
 
     def holds_any(self, first: int, end: int) -> bool:
         """Does anything with an origin in [first, end) wait here?"""
@@ -191,6 +205,12 @@ class Gate:
         self._batches = _without(self._batches, origins)
         self._held = _without(self._held, origins)
         self._count(0)
+
+    def set_due(self, origins: Int64s, due_ms: Int64s) -> None:
+        """Let rows of these origins, sorted, be due at these times; their visibility stays."""
+        if len(origins):
+            self._batches = [_due_at(batch, origins, due_ms) for batch in self._batches]
+            self._held = [_due_at(batch, origins, due_ms) for batch in self._held]
 
     def position_min(self) -> int | None:
         """The lowest log position in waiting: recovery must read from there."""
@@ -239,6 +259,12 @@ def _and_behind(blocked: npt.NDArray[np.bool_], queues: Int64s) -> npt.NDArray[n
     rows = np.flatnonzero(blocked)
     np.minimum.at(first, inverse[rows], rows)
     return np.arange(len(queues)) >= first[inverse]
+
+
+def _due_at(batch: GateRows, origins: Int64s, due_ms: Int64s) -> GateRows:
+    at = np.minimum(np.searchsorted(origins, batch.origin), len(origins) - 1)
+    known = origins[at] == batch.origin
+    return replace(batch, due_ms=np.where(known, due_ms[at], batch.due_ms))
 
 
 def _without(batches: list[GateRows], origins: Int64s) -> list[GateRows]:

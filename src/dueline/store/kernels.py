@@ -1,4 +1,4 @@
-"""Array functions over record bytes: no Python loop over rows, but for checksums (C calls).
+"""Array functions over record bytes: no Python loop over rows, but for checksums (`crc_kernels`).
 
 Bytes live in one uint8 array `data`; rows are given by int64 arrays of starts, ends or sizes.
 Arrow arrays come and go without a copy where Arrow allows it. Every function is pure and safe from
@@ -19,11 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dueline import compiled
 from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 from dueline.store.layout import HEADER_SIZE, HOST_V6_EXTRA, RECONSUME_TIMES_AT, STORE_MS_AT
 from dueline.store.record import MARK_CHECK_MASK
 
 __all__ = [
+    "CRC_KERNELS",
     "HEADER_DTYPE",
     "Int32s",
     "Int64s",
@@ -41,6 +43,7 @@ __all__ = [
     "lengths_of",
     "offsets_of",
     "padded",
+    "read_only",
     "slices",
     "tail_checks",
     "windows",
@@ -49,6 +52,9 @@ __all__ = [
 Bytes8 = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+
+CRC_KERNELS: Final = "dueline.store.crc_kernels"
+"""Compiled, where that is possible."""
 
 HEADER_DTYPE: Final = np.dtype(
     [
@@ -155,6 +161,13 @@ def buffer_of(array: pa.BinaryArray) -> tuple[Bytes8, Int64s]:
     return np.frombuffer(value_buffer, dtype=np.uint8), offsets
 
 
+def read_only(data: Bytes8) -> Bytes8:
+    """A view of bytes that nobody writes to, which is what compiled readers want."""
+    view = data.view()
+    view.flags.writeable = False
+    return view
+
+
 def lengths_of(lists: pa.ListArray) -> Int64s:
     """How many items each row of a list array has."""
     offsets: Int64s = np.asarray(lists.offsets, dtype=np.int64)
@@ -247,11 +260,17 @@ def body_crcs(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint
 
 
 def _crc32s(data: Bytes8, starts: Int64s, ends: Int64s) -> npt.NDArray[np.uint64]:
-    return np.array(crc32_list(data, starts, ends), dtype=np.uint64)
+    crc_kernels = compiled.ready(CRC_KERNELS)
+    if crc_kernels is None:
+        return np.array(crc32_list(data, starts, ends), dtype=np.uint64)
+    found = np.empty(len(starts), dtype=np.uint32)
+    rows = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
+    crc_kernels.crcs(np.ascontiguousarray(data), *rows, found)
+    return found.astype(np.uint64)
 
 
 def crc32_list(data: Bytes8, starts: Int64s, ends: Int64s) -> list[int]:
-    """CRC-32 of each slice of `data`; the one loop that stays in Python, as tight as it gets."""
+    """CRC-32 of each slice of `data`, with a call for each."""
     view = data.data
     return [
         crc32(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)

@@ -14,6 +14,7 @@ bytes further back for each. The positions above are IPv4's. What the fields mea
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -68,6 +69,15 @@ def with_queue_offset(record: bytes | memoryview, offset: int) -> bytes:
     changed = bytearray(record)
     changed[QUEUE_OFFSET] = offset.to_bytes(8, "big")
     return bytes(changed)
+
+
+def split(records: memoryview) -> Iterator[memoryview]:
+    """Each of the sound records that stand one behind the other."""
+    at = 0
+    while at < len(records):
+        end = at + int.from_bytes(records[at : at + 4], "big")
+        yield records[at:end]
+        at = end
 
 
 def store_ms_of(head: bytes | memoryview) -> int:

@@ -42,7 +42,7 @@ from dueline.store.record import BLANK_MAGIC, GAP_MAGIC
 from dueline.store.record_columns import RecordColumns
 from dueline.store.run import Units
 from dueline.store.scan import scan
-from dueline.store.states import CANCELLED, DROPPED, States
+from dueline.store.states import DROPPED, TAKEN_BACK, States
 from dueline.store.timeline import RUN_NAME
 
 __all__ = ["Maintainer", "Retained", "checkpoint_path", "states_path"]
@@ -391,13 +391,13 @@ class Maintainer:
         return True
 
     def _done_in(self, base: int) -> Iterator[DoneMessage]:
-        """The cancelled and dropped messages of a segment."""
+        """The messages of a segment that are done and were delivered to nobody."""
         core = self._core
         for _, batch in scan(core.delay, base, [base]).batches(core.delay):
             columns = RecordColumns(batch)
             with core.lock:
                 states = core.timeline.states.of(columns.number)
-            gone = (states == CANCELLED) | (states == DROPPED)
+            gone = np.isin(states, (*TAKEN_BACK, DROPPED))
             rows = np.flatnonzero(columns.is_delayed & gone)
             for text, state in zip(
                 columns.texts.take(pa.array(rows)).to_pylist(), states[rows].tolist(), strict=True

@@ -1,7 +1,8 @@
 """What a store tells of itself, to all who count, measure or wait.
 
-    accepted, delivered, cancelled, rescheduled    after the verb, in the thread that called it
+    accepted, delivered, cancelled, expired, …     after the verb, in the thread that called it
     shown, grown                                   under the store's lock: must be quick
+    synced                                         under the lock of a log: likewise
 
 An observer says which of these it wants by overriding them. One that fails is logged and stops
 nothing: what it was told of has happened.
@@ -31,11 +32,17 @@ class Observer:
     def cancelled(self, count: int) -> None:
         """Delayed messages were taken back."""
 
+    def expired(self, count: int) -> None:
+        """Delayed messages were so late that nobody gets them."""
+
     def rescheduled(self, count: int) -> None:
         """Delayed messages have another due time."""
 
     def shown(self, due_ms: Int64s, now_ms: int) -> None:
         """Delayed messages with these due times became visible now."""
+
+    def synced(self, duration_s: float) -> None:
+        """A log was made durable, which took so long."""
 
     def grown(self, queues: list[tuple[str, int]]) -> None:
         """Consumers find more in these queues: (topic, queue id) pairs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from dueline.errors import InvalidRequest
 from dueline.message import BODY_SIZE_LIMIT, BODY_SIZE_MAX_DEFAULT, pack_host
@@ -27,6 +28,9 @@ _LEAST = {
     "order_wait_ms": 0,
     "reserve_size_bytes": 0,
 }
+
+_ROW_EXTRA_BYTES: Final = 18 << 10
+"""Header, topic, the longest properties of a row, and what is kept for its delivery."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,12 @@ class StoreOptions:
     host: str = "127.0.0.1"
     port: int = 10911
     thresholds: Thresholds = USUAL
+
+    @property
+    def row_body_size_max(self) -> int:
+        """Rows with bodies of this size fit into both logs; below 0: none does."""
+        smaller = min(self.commit_segment_size_bytes, self.delay_segment_size_bytes)
+        return min(self.body_size_max, smaller - _ROW_EXTRA_BYTES)
 
     def check(self) -> None:
         """Refuse values that cannot work.

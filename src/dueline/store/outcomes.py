@@ -9,7 +9,6 @@ nothing is changed here, and what cannot be read is simply not known.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 from dueline.errors import BrokerError
 from dueline.message import LEVEL_TOPIC, TIMER_TOPIC, decode_properties
@@ -18,24 +17,16 @@ from dueline.store import checkpoint as checkpoints
 from dueline.store import control
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
-from dueline.store.control import Control
+from dueline.store.control import DELAY_LOG_STATES, Control
 from dueline.store.due import LevelHistory, said_due_ms
 from dueline.store.files import Files
 from dueline.store.inspection import RECORD, LogFiles, entries, find_logs
 from dueline.store.maintenance import checkpoint_path, states_path
 from dueline.store.record import Record
 from dueline.store.rocketmq import level_due_ms
-from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING, States
+from dueline.store.states import DELIVERED, DROPPED, NAMES, States
 
 __all__ = ["Outcomes"]
-
-_NAMES: Final = {
-    PENDING: "pending",
-    DELIVERED: "delivered",
-    CANCELLED: "cancelled",
-    DROPPED: "dropped",
-    FORGOTTEN: "done",
-}
 
 
 class Outcomes:
@@ -52,10 +43,10 @@ class Outcomes:
     def state_of(self, seq: int) -> str | None:
         """The state of an acceptance number; None if it is not known."""
         if seq in self._changes:
-            return _NAMES[self._changes[seq]]
+            return NAMES[self._changes[seq]]
         if self._states is None:
             return None
-        return _NAMES[self._states.one(seq)]
+        return NAMES[self._states.one(seq)]
 
     def due_ms(self, record: Record) -> int | None:
         """When the delayed message in a delay topic's record is due; None for other records."""
@@ -106,4 +97,4 @@ class Outcomes:
 
     def _apply(self, entry: Control, *, is_delay_log: bool) -> None:
         for seq in entry.numbers.tolist():
-            self._changes[seq] = CANCELLED if is_delay_log else DROPPED
+            self._changes[seq] = DELAY_LOG_STATES[entry.kind] if is_delay_log else DROPPED

@@ -17,7 +17,7 @@ cancelled.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +44,7 @@ from dueline.store.kernels import Int64s
 from dueline.store.properties import key_hash
 from dueline.store.reading import is_shown, read_record
 from dueline.store.record import Record
-from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, PENDING
+from dueline.store.states import CANCELLED, DELIVERED, FORGOTTEN, MOVED, PENDING
 from dueline.store.writing import PutResult, Putter
 
 __all__ = ["Answer", "Changed", "Name", "Overdue", "Pending", "PendingMessage"]
@@ -67,14 +67,18 @@ class Name:
 
     Without a topic: a key, a unique id or an offset id, and all messages that have it, of whatever
     topic. With a topic: a unique id, and exactly the messages that were sent to that topic with it.
-    There are several only if a producer has sent the same message more than once.
+    There are several only if a producer has sent the same message more than once. Messages of
+    topics that `may` says no to are not meant.
     """
 
     text: str
     topic: str | None = None
+    may: Callable[[str], bool] | None = None
 
     def is_of(self, properties: Mapping[str, str], topic: str) -> bool:
         """Does it mean a message with these properties that was sent to this topic?"""
+        if self.may is not None and not self.may(topic):
+            return False
         if self.topic is not None:
             return topic == self.topic and properties.get("UNIQ_KEY") == self.text
         is_unique_id = properties.get("UNIQ_KEY") == self.text
@@ -128,7 +132,7 @@ class Pending:
         after a reschedule has moved it to another place.
         """
         if name.topic is None:
-            name = Name(self._unique_id_at(name.text) or name.text)
+            name = replace(name, text=self._unique_id_at(name.text) or name.text)
         with self._core.lock:
             positions = self._core.delay_keys.find(key_hash(name.text))
         found = []
@@ -161,6 +165,32 @@ class Pending:
         except NotFound:
             return None
         return record if record.seq is not None else None
+
+    def record_of(self, seq: int) -> Record | None:
+        """The delay log's record of a number; None if it is not known where that is."""
+        with self._core.lock:
+            units = self._core.timeline.find(np.array([seq], dtype=np.int64))
+        return self._record_at(int(units.position[0])) if len(units) else None
+
+    def of_number(self, seq: int) -> PendingMessage | None:
+        """The delayed message with a number; None if it is not known where its record is."""
+        record = self.record_of(seq)
+        return (
+            None if record is None else self._describe(record, decode_properties(record.properties))
+        )
+
+    def delivered_record(self, message: PendingMessage) -> Record | None:
+        """The commit log's record of a message that was carried over; None if it is not found."""
+        with self._core.lock:
+            positions = self._core.commit_keys.find(key_hash(message.unique_id))
+        for position in positions:
+            try:
+                record = read_record(self._core.commit, position)
+            except NotFound:
+                continue
+            if record.seq == message.seq:
+                return record
+        return None
 
     def _describe(self, record: Record, properties: dict[str, str]) -> PendingMessage:
         seq = record.seq
@@ -323,7 +353,7 @@ class Pending:
         replaced = np.array(sorted(match.seq for match, _ in chosen), dtype=np.int64)
         results = self._putter.replace(drafts, replaced)
         with core.lock:
-            core.timeline.mark(replaced, CANCELLED)
+            core.timeline.mark(replaced, MOVED)
             core.gate.remove(replaced)
         return results
 
@@ -347,17 +377,6 @@ class Pending:
             return Overdue(count=count, oldest=None)
         oldest = self._describe(record, decode_properties(record.properties))
         return Overdue(count=count, oldest=oldest)
-
-    def count_by_bucket(self, bucket_ms: int, topic: str | None = None) -> dict[int, int]:
-        """Pending messages by due time, in buckets of `bucket_ms`; empty buckets are left out."""
-        if bucket_ms < 1:
-            raise InvalidRequest(f"bucket: expected at least 1 ms, found {bucket_ms}")
-        with self._core.lock:
-            return self._core.timeline.pending_by_bucket(bucket_ms, topic)
-
-    def count_by_topic(self) -> dict[str, int]:
-        with self._core.lock:
-            return self._core.timeline.pending_by_topic()
 
 
 def message_of(record: Record) -> Message:

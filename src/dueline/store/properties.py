@@ -37,10 +37,10 @@ _SEPARATOR: Final = 2
 _WORD: Final = 8
 # Far from a power of two: of 2^32 - 5 the powers of 256 repeat but for a small factor, and every
 # other one of a million numbered keys ("order-17") had the hash of another.
-_HASH_PRIME: Final = 4_093_082_899
+HASH_PRIME: Final = 4_093_082_899
 _HASH_WIDTH_MAX: Final = 128
 _HASH_WEIGHTS: Final = np.array(
-    [pow(256, place, _HASH_PRIME) for place in range(_HASH_WIDTH_MAX)], dtype=np.float64
+    [pow(256, place, HASH_PRIME) for place in range(_HASH_WIDTH_MAX)], dtype=np.float64
 )
 
 
@@ -49,7 +49,7 @@ def key_hash(key: str) -> int:
 
     Chosen because both forms are quick: one C call here, one matrix product for many keys.
     """
-    return int.from_bytes(key.encode("utf-8", "surrogateescape"), "little") % _HASH_PRIME
+    return int.from_bytes(key.encode("utf-8", "surrogateescape"), "little") % HASH_PRIME
 
 
 def split(properties: pa.BinaryArray) -> pa.MapArray:
@@ -244,10 +244,10 @@ def _hashes(array: pa.Array) -> npt.NDArray[np.uint32]:
         rows = kernels.padded(data, starts, sizes, width).astype(np.float64)
         # Exact: a product is below 2^40 and there are at most 128 of them.
         sums = (rows @ _HASH_WEIGHTS[:width]).astype(np.uint64)
-        return (sums % np.uint64(_HASH_PRIME)).astype(np.uint32)
+        return (sums % np.uint64(HASH_PRIME)).astype(np.uint32)
     view = data.data
     for row, (start, end) in enumerate(zip(starts.tolist(), offsets[1:].tolist(), strict=True)):
-        result[row] = int.from_bytes(view[start:end], "little") % _HASH_PRIME
+        result[row] = int.from_bytes(view[start:end], "little") % HASH_PRIME
     return result
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +24,13 @@ from dueline.store.core import Core
 from dueline.store.properties import key_hash
 from dueline.store.record import Record
 from dueline.store.schema import STORED_SCHEMA, empty_batch
+from dueline.store.stretch import Mask, Stretch
 
 __all__ = ["ReadResult", "ReadStatus", "Reader"]
 
-Accept = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
+AT_HAND_SIZE_BYTES_MAX: Final = 256 << 10
+
+Accept = Callable[[npt.NDArray[np.int64]], Mask]
 
 
 class ReadStatus(enum.Enum):
@@ -44,11 +48,17 @@ class ReadResult:
     """Records and where to go on; `damaged` are offsets whose record fails its checks."""
 
     status: ReadStatus
-    records: list[memoryview] = field(default_factory=list)
+    chunks: list[memoryview] = field(default_factory=list)
+    """The records as they are sent, one or more in each."""
     next_offset: int
     start: int
     end: int
     damaged: list[int] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[memoryview]:
+        """Each record by itself."""
+        return [view for chunk in self.chunks for view in layout.split(chunk)]
 
 
 class Reader:
@@ -61,6 +71,27 @@ class Reader:
         """The first offset that exists and the next one to be written; (0, 0) for no queue."""
         queue = self._core.queues.get(topic, queue_id)
         return (0, 0) if queue is None else (queue.start, queue.end)
+
+    def is_at_hand(self, topic: str, queue_id: int, offset: int, *, count_max: int) -> bool:
+        """Would a read find what it needs in memory, as far as can be told without a wait?"""
+        queue = self._core.queues.get(topic, queue_id)
+        if queue is None or not queue.start <= offset < queue.end:
+            return True
+        if queue.needs_file(offset, count_max):
+            return False
+        units = queue.read(offset, count_max)
+        if not len(units):  # gone meanwhile
+            return True
+        first, last = units[[0, -1]].tolist()
+        start, end = first[0], last[0] + last[1]
+        log = self._core.commit
+        base = log.base_of(start)
+        if not 0 < end - start <= AT_HAND_SIZE_BYTES_MAX or end > base + log.segment_size_bytes:
+            return False
+        try:
+            return log.file_of(base).is_cached(start - base, end - base)
+        except NotFound:
+            return False
 
     def read(  # noqa: PLR0913 - a place and its limits, the limits keyword-only
         self,
@@ -82,44 +113,17 @@ class Reader:
         if queue is None or not start <= offset < end:
             return _outside(offset, start, end)
         units = queue.read(offset, count_max)
-        wanted = np.ones(len(units), dtype=np.bool_)
-        if accept is not None:
-            wanted = accept(units["tags_code"].astype(np.int64))
-        found: list[memoryview] = []
-        damaged: list[int] = []
-        size_bytes = 0
-        scanned = 0
-        rows = zip(units["position"].tolist(), units["size"].tolist(), wanted.tolist(), strict=True)
-        for position, size, is_wanted in rows:
-            if is_wanted:
-                if found and size_bytes + size > size_bytes_max:
-                    break
-                try:
-                    view = self._core.commit.read(position, size)
-                except NotFound:
-                    view = memoryview(b"")
-                if is_whole(view, position, size):
-                    if int.from_bytes(view[layout.QUEUE_OFFSET], "big") != offset + scanned:
-                        view = self._with_offset(view, position, offset + scanned)
-                    found.append(view)
-                    size_bytes += size
-                else:
-                    damaged.append(offset + scanned)
-            scanned += 1
+        wanted = None if accept is None else accept(units["tags_code"].astype(np.int64))
+        stretch = Stretch(self._core, units, wanted, offset, size_bytes_max)
+        stretch.run()
         return ReadResult(
-            status=ReadStatus.FOUND if found else ReadStatus.NO_MATCH,
-            records=found,
-            next_offset=offset + scanned,
+            status=ReadStatus.FOUND if stretch.chunks else ReadStatus.NO_MATCH,
+            chunks=stretch.chunks,
+            next_offset=offset + stretch.row,
             start=start,
             end=end,
-            damaged=damaged,
+            damaged=stretch.damaged,
         )
-
-    def _with_offset(self, view: memoryview, position: int, offset: int) -> memoryview:
-        """A copy with the right queue offset: the one field that has no check. What the log has is
-        mended with the next checkpoint."""
-        self._core.note_wrong_offset(position, offset)
-        return memoryview(layout.with_queue_offset(view, offset))
 
     def read_rows(
         self, topic: str, queue_id: int, offset: int, *, count_max: int, size_bytes_max: int
@@ -227,11 +231,6 @@ def has_key(record: Record, key: str) -> bool:
     """Is this one of the record's keys, or its unique id?"""
     properties = decode_properties(record.properties)
     return properties.get("UNIQ_KEY") == key or key in key_words(properties.get("KEYS", ""))
-
-
-def is_whole(view: memoryview, position: int, size: int) -> bool:
-    """Is this a complete record of that size and place whose bytes pass its checks?"""
-    return len(view) == size and records.is_sound(view, position)
 
 
 def _outside(offset: int, start: int, end: int) -> ReadResult:

@@ -53,8 +53,13 @@ class RecordColumns:
         return data
 
     def controls(self) -> list[Control]:
+        return [entry for entry, _ in self.timed_controls()]
+
+    def timed_controls(self) -> list[tuple[Control, int]]:
+        """Control records, each with the time at which it was written."""
         rows = np.flatnonzero(pc.equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))
-        return [control.decode(records.decode(self._batch[row].as_py())) for row in rows.tolist()]
+        found = [records.decode(self._batch[row].as_py()) for row in rows.tolist()]
+        return [(control.decode(record), record.store_ms) for record in found]
 
     def key_hashes(self) -> tuple[npt.NDArray[np.uint32], Int64s]:
         real = np.flatnonzero(pc.not_equal(self.topics, _CONTROL).to_numpy(zero_copy_only=False))

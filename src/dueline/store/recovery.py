@@ -35,6 +35,7 @@ from dueline.store import properties
 from dueline.store import states as state_files
 from dueline.store.checkpoint import Checkpoint
 from dueline.store.consume_queues import rows_by_queue
+from dueline.store.control import DELAY_LOG_STATES
 from dueline.store.core import Core
 from dueline.store.due import LevelHistory, row_due_ms
 from dueline.store.gate import GateRows
@@ -46,7 +47,7 @@ from dueline.store.record_columns import RecordColumns
 from dueline.store.recovered import Recovered, Report
 from dueline.store.run import Units
 from dueline.store.scan import Damage, Scan
-from dueline.store.states import CANCELLED, DELIVERED, DROPPED, FORGOTTEN, PENDING, States
+from dueline.store.states import DELIVERED, DROPPED, FORGOTTEN, PENDING, TAKEN_BACK, States
 from dueline.store.tail import cut_tail, missing_segments
 
 __all__ = ["recover"]
@@ -302,7 +303,7 @@ class _Recovery:
         timeline = self._core.timeline
         for entry in columns.controls():
             if delay:
-                timeline.mark(entry.numbers, CANCELLED)
+                timeline.mark(entry.numbers, DELAY_LOG_STATES[entry.kind])
             else:
                 pending = entry.numbers[timeline.states.of(entry.numbers) == PENDING]
                 timeline.mark(pending, DROPPED)
@@ -321,7 +322,7 @@ class _Recovery:
             state = core.timeline.states.of(np.maximum(origin, 0))
             # What is forgotten does not wait at the gate: it was seen, or cancelled before.
             unseen = columns.headers["queue_offset"] == NO_OFFSET
-            cancelled = (state == CANCELLED) | ((state == FORGOTTEN) & unseen)
+            cancelled = np.isin(state, TAKEN_BACK) | ((state == FORGOTTEN) & unseen)
             kind = columns.headers["sys_flag"] & SYS_TRANSACTION_MASK
             indexed = np.isin(kind, (0, SYS_COMMIT)) & ~((origin >= 0) & cancelled)
             positions = found.positions[rows]

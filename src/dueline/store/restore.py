@@ -1,20 +1,20 @@
 """From the delay log back to what the producer meant: windows in, messages or deliveries out.
 
-    carry(window)                 everything: what is sound as deliveries, the rest as dead letters
     deliveries(window)            the short way: raw records become commit-log records by patching
-    messages(window)              the same rows with every field as a column, for a user's transform
+    messages(window)              the same rows with fields as columns, for a user's transform
     encode_deliveries(messages)   rows that a transform may have changed, as commit-log records
     damaged(window)               which rows fail a check and must go to the dead-letter topic
+    dead_letters(window)          those rows, as messages of that topic
 
 A delivered record has the body, properties, born time and host of the delayed one, the real topic
 and queue, and the origin in its mark. Position, queue offset and store time are the broker's to
 fill in: until then the store time is the due time, and the check is made for that. Pure functions
-on Arrow batches; they run in Spark's Python workers.
+on Arrow batches; they run in the broker and in Spark's Python workers.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -51,12 +51,11 @@ from dueline.store.record import (
     MARK_PRESENT,
     decode,
 )
-from dueline.store.schema import DELIVERY_SCHEMA, MESSAGE_SCHEMA, empty_batch
+from dueline.store.schema import DELIVERY_SCHEMA, MESSAGE_SCHEMA, ROUTE_NAMES, empty_batch
 from dueline.store.targets import Targets, queue_id_faults
 
 __all__ = [
     "Fields",
-    "carry",
     "damaged",
     "dead_letters",
     "deliveries",
@@ -69,6 +68,8 @@ __all__ = [
 
 _MARK: Final = MARK_PRESENT | MARK_DELAYED | MARK_GROUP
 _TEXT_SIZE_MAX: Final = 1_000
+_PROPERTY_OF: Final = {"tags": "TAGS", "keys": "KEYS", "unique_id": "UNIQ_KEY"}
+_IN_PROPERTIES: Final = {"properties", *_PROPERTY_OF}
 _NO_HOST: Final = pack_host("0.0.0.0", 0)
 
 
@@ -130,22 +131,6 @@ def damaged(window: pa.RecordBatch, *, is_foreign: bool = False) -> npt.NDArray[
     wrong = np.where(marked, found != checks, unmarked_wrong)
     bad[good] = (headers["crc"] != crcs) | wrong
     return bad
-
-
-def carry(window: pa.RecordBatch) -> pa.RecordBatch:
-    """DELIVERY rows of all WINDOW rows, in order; what cannot be restored goes to a dead letter.
-
-    A dead letter is a message to DUELINE_DEAD_LETTER with the damaged bytes as its body and the
-    reason, origin, due time and meant topic in its properties. Nothing is dropped.
-    """
-    bad = damaged(window) | forbidden(window)
-    if not bool(bad.any()):
-        return deliveries(window)
-    sound = deliveries(window.filter(pa.array(~bad)))
-    dead = dead_letters(window.filter(pa.array(bad)))
-    table = pa.Table.from_batches([sound, dead])
-    order = np.lexsort((table.column("origin").to_numpy(), table.column("due_ms").to_numpy()))
-    return table.take(pa.array(order)).combine_chunks().to_batches()[0]
 
 
 def forbidden(window: pa.RecordBatch) -> npt.NDArray[np.bool_]:
@@ -223,45 +208,29 @@ def deliveries(window: pa.RecordBatch) -> pa.RecordBatch:
     last = kernels.fixed_rows(np.ascontiguousarray(raw[:, RECONSUME_TIMES_AT:BODY_SIZE_AT]))
     first = kernels.fixed_rows(np.ascontiguousarray(raw[:, :BORN_MS_AT]))
     records = kernels.join(first, middles, last, ends, tail)
-    return _finish(
-        records,
-        origin=window.column("origin").to_numpy(),
-        due_ms=window.column("due_ms").to_numpy(),
-        topic=window.column("topic"),
-        queue_id=window.column("queue_id"),
-        texts=texts,
-    )
+    return _finish(records, window, texts)
 
 
-def messages(window: pa.RecordBatch) -> pa.RecordBatch:
-    """MESSAGE rows of sound WINDOW rows."""
+def messages(window: pa.RecordBatch, schema: pa.Schema = MESSAGE_SCHEMA) -> pa.RecordBatch:
+    """MESSAGE rows of sound WINDOW rows; with another schema, only its columns are made."""
     fields = Fields(window.column("record"))
-    headers = fields.headers
-    maps = properties.split(fields.properties())
+    maps = properties.split(fields.properties()) if _IN_PROPERTIES & set(schema.names) else None
 
-    def integers(name: str, kind: Any) -> pa.Array:
-        return pa.array(headers[name].astype(kind))
+    def column(name: str) -> pa.Array:
+        if name in ROUTE_NAMES:
+            return window.column(name)
+        if name == "body":
+            return fields.bodies()
+        if name == "born_host":
+            return fields.born_hosts()
+        if name == "properties":
+            return maps
+        if name in _PROPERTY_OF:
+            return properties.pick(maps, _PROPERTY_OF[name])
+        numbers = fields.headers[name]
+        return pa.array(numbers.astype(numbers.dtype.newbyteorder("=")))
 
-    columns = {
-        "origin": window.column("origin"),
-        "due_ms": window.column("due_ms"),
-        "topic": window.column("topic"),
-        "queue_id": window.column("queue_id"),
-        "body": fields.bodies(),
-        "tags": properties.pick(maps, "TAGS"),
-        "keys": properties.pick(maps, "KEYS"),
-        "properties": maps,
-        "born_ms": integers("born_ms", np.int64),
-        "store_ms": integers("store_ms", np.int64),
-        "born_host": fields.born_hosts(),
-        "flag": integers("flag", np.int32),
-        "sys_flag": integers("sys_flag", np.int32),
-        "reconsume_times": integers("reconsume_times", np.int32),
-        "unique_id": properties.pick(maps, "UNIQ_KEY"),
-    }
-    return pa.RecordBatch.from_arrays(
-        [columns[name] for name in MESSAGE_SCHEMA.names], schema=MESSAGE_SCHEMA
-    )
+    return pa.RecordBatch.from_arrays([column(name) for name in schema.names], schema=schema)
 
 
 def encode_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -313,14 +282,7 @@ def encode_deliveries(batch: pa.RecordBatch) -> pa.RecordBatch:
         bodies,
         tail,
     )
-    return _finish(
-        records,
-        origin=batch.column("origin").to_numpy(),
-        due_ms=batch.column("due_ms").to_numpy(),
-        topic=batch.column("topic"),
-        queue_id=batch.column("queue_id"),
-        texts=texts,
-    )
+    return _finish(records, batch, texts)
 
 
 def _check_separators(batch: pa.RecordBatch) -> None:
@@ -379,19 +341,12 @@ def marks_of(origin: Int64s) -> npt.NDArray[np.uint64]:
     return (origin | _MARK).astype(np.uint64)
 
 
-def _finish(  # noqa: PLR0913 - the columns of one schema, all keyword-only
-    records: pa.BinaryArray,
-    *,
-    origin: Int64s,
-    due_ms: Int64s,
-    topic: pa.Array,
-    queue_id: pa.Array,
-    texts: pa.BinaryArray,
-) -> pa.RecordBatch:
+def _finish(records: pa.BinaryArray, rows: pa.RecordBatch, texts: pa.BinaryArray) -> pa.RecordBatch:
     """Put due time, origin and check into the records' bytes and add what is indexed.
 
     The bytes were joined a moment ago and belong to nobody else: they are changed in place.
     """
+    origin, due_ms = rows.column("origin").to_numpy(), rows.column("due_ms").to_numpy()
     data, offsets = kernels.buffer_of(records)
     stamp.seal(
         data,
@@ -405,8 +360,8 @@ def _finish(  # noqa: PLR0913 - the columns of one schema, all keyword-only
         [
             pa.array(origin),
             pa.array(due_ms),
-            topic.cast(pa.string()),
-            queue_id.cast(pa.int32()),
+            rows.column("topic").cast(pa.string()),
+            rows.column("queue_id").cast(pa.int32()),
             pa.array(codes),
             hashes,
             records,

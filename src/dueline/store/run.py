@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,12 @@ from dueline.store.kernels import Int32s, Int64s
 from dueline.store.states import PENDING, States
 from dueline.store.thresholds import USUAL
 
+if TYPE_CHECKING:
+    from dueline.store.held import Held
+
 __all__ = ["OpenRun", "Run", "RunRange", "Units", "write_run"]
+
+_NO_NUMBERS: Final = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +127,24 @@ class OpenRun:
         units = self.units()
         return units.take(np.flatnonzero(states.of(units.seq) == PENDING))
 
-    def inside(self, corner: Corner, states: States, *, after: Key | None, limit: int) -> Units:
-        """Pending units inside the corner and after a key, in due order, the first `limit`."""
+    def inside(
+        self, corner: Corner, states: States, held: Held, *, after: Key | None, limit: int
+    ) -> Units:
+        """Pending units inside the corner and after a key that are not held, in due order, the
+        first `limit`."""
         units = self.units()
         rows = np.flatnonzero(units.due_ms <= corner.due_ms)
         if after is not None:
             rows = rows[units.due_ms[rows] >= after[0]]
         rows = rows[states.of(units.seq[rows]) == PENDING]
-        units = units.take(rows)
+        units = held.left(units.take(rows))
         units = units.take(np.argsort(units.due_ms, kind="stable"))
         return _bounded(units, corner, after).take(slice(0, limit))
+
+    def find(self, seqs: Int64s) -> Units:
+        """The units of numbers, whatever their state."""
+        units = self.units()
+        return units.take(np.flatnonzero(np.isin(units.seq, seqs)))
 
     def between(self, after_ms: int, until_ms: int, states: States) -> Units:
         """Pending units that are due in (after_ms, until_ms]."""
@@ -139,13 +152,16 @@ class OpenRun:
         rows = np.flatnonzero((units.due_ms > after_ms) & (units.due_ms <= until_ms))
         return units.take(rows[states.of(units.seq[rows]) == PENDING])
 
-    def next_due_ms(self, states: States) -> int | None:
-        pending = self.pending(states)
+    def next_due_ms(self, states: States, held: Held, without: Int64s = _NO_NUMBERS) -> int | None:
+        """When the next pending unit is due that is not held and has none of these numbers."""
+        pending = held.left(self.pending(states))
+        if len(without):
+            pending = pending.take(np.flatnonzero(~np.isin(pending.seq, without)))
         return int(pending.due_ms.min()) if len(pending) else None
 
-    def due_count(self, until_ms: int, states: States) -> int:
-        """How many pending units are due by `until_ms`."""
-        return int(np.count_nonzero(self.pending(states).due_ms <= until_ms))
+    def due_count(self, until_ms: int, states: States, held: Held) -> int:
+        """How many pending units that are not held are due by `until_ms`."""
+        return int(np.count_nonzero(held.left(self.pending(states)).due_ms <= until_ms))
 
     def scan(self, states: States) -> Iterator[Units]:
         yield self.pending(states)
@@ -165,15 +181,22 @@ class Run:
         self.path: Final = path
         meta = self._file.meta
         self.range: Final = RunRange(**meta["range"])
-        self._topic_numbers = np.array(
+        self.topic_numbers: Final[Int32s] = np.array(
             [topics.number_of(name) for name in meta["topics"]] or [0], dtype=np.int32
         )
         self._due: Int64s = self._file["due_ms"]
         self._seq: npt.NDArray[np.uint32] = self._file["seq"]
         self._cursor = 0
+        self._held_cursor = 0
+        self._held_version = -1
 
     def __len__(self) -> int:
         return len(self._due)
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The mapped columns as they are in the file; readable also after `close`."""
+        names = ("due_ms", "seq", "position", "size", "topic", "queue_id")
+        return {name: self._file[name] for name in names}
 
     def _take(self, rows: Any) -> Units:
         return Units(
@@ -181,7 +204,7 @@ class Run:
             seq=self._seq[rows].astype(np.int64) + self.range.first,
             position=self._file["position"][rows],
             size=self._file["size"][rows],
-            topic=self._topic_numbers[self._file["topic"][rows]],
+            topic=self.topic_numbers[self._file["topic"][rows]],
             queue_id=self._file["queue_id"][rows].astype(np.int32),
         )
 
@@ -196,10 +219,31 @@ class Run:
                 return
             self._cursor += len(seq)
 
-    def inside(self, corner: Corner, states: States, *, after: Key | None, limit: int) -> Units:
-        """Pending units inside the corner and after a key, in due order, the first `limit`."""
+    def _first(self, states: States, held: Held) -> int:
+        """The first row that may be neither done nor held."""
         self._advance(states)
-        start = self._cursor
+        if not held:
+            return self._cursor
+        if self._held_version != held.version:
+            self._held_version, self._held_cursor = held.version, 0
+        self._held_cursor = max(self._held_cursor, self._cursor)
+        step = 16 * self._scan_rows
+        while self._held_cursor < len(self._due):
+            rows = slice(self._held_cursor, self._held_cursor + step)
+            units = self._take(rows)
+            free = np.flatnonzero((states.of(units.seq) == PENDING) & held.allows(units))
+            if len(free):
+                self._held_cursor += int(free[0])
+                break
+            self._held_cursor += len(units)
+        return self._held_cursor
+
+    def inside(
+        self, corner: Corner, states: States, held: Held, *, after: Key | None, limit: int
+    ) -> Units:
+        """Pending units inside the corner and after a key that are not held, in due order, the
+        first `limit`."""
+        start = self._first(states, held)
         if after is not None:
             start = max(start, int(np.searchsorted(self._due, after[0], side="left")))
         stop = int(np.searchsorted(self._due, corner.due_ms, side="right"))
@@ -209,7 +253,7 @@ class Run:
         while start < stop and found < limit:
             seq = self._seq[start : min(start + step, stop)].astype(np.int64) + self.range.first
             rows = start + np.flatnonzero(states.of(seq) == PENDING)
-            part = _bounded(self._take(_slice_of(rows)), corner, after)
+            part = _bounded(held.left(self._take(_slice_of(rows))), corner, after)
             parts.append(part.take(slice(0, limit - found)))
             found += len(parts[-1])
             start += len(seq)
@@ -223,15 +267,25 @@ class Run:
         seq = self._seq[start : max(stop, start)].astype(np.int64) + self.range.first
         return self._take(_slice_of(start + np.flatnonzero(states.of(seq) == PENDING)))
 
-    def next_due_ms(self, states: States) -> int | None:
-        self._advance(states)
-        return int(self._due[self._cursor]) if self._cursor < len(self._due) else None
+    def find(self, seqs: Int64s) -> Units:
+        """The units of numbers that are here, whatever their state."""
+        flags = np.zeros(self.range.end - self.range.first, dtype=np.bool_)
+        flags[seqs[(seqs >= self.range.first) & (seqs < self.range.end)] - self.range.first] = True
+        return self._take(np.flatnonzero(flags[self._seq]))
 
-    def due_count(self, until_ms: int, states: States) -> int:
-        """How many pending units are due by `until_ms`."""
-        self._advance(states)
+    def next_due_ms(self, states: States, held: Held) -> int | None:
+        first = self._first(states, held)
+        return int(self._due[first]) if first < len(self._due) else None
+
+    def due_count(self, until_ms: int, states: States, held: Held) -> int:
+        """How many pending units that are not held are due by `until_ms`."""
+        first = self._first(states, held)
         stop = int(np.searchsorted(self._due, until_ms, side="right"))
-        seqs = self._seq[self._cursor : max(stop, self._cursor)].astype(np.int64)
+        rows = slice(first, max(stop, first))
+        if held:
+            units = held.left(self._take(rows))
+            return int(np.count_nonzero(states.of(units.seq) == PENDING))
+        seqs = self._seq[rows].astype(np.int64)
         return int(np.count_nonzero(states.of(seqs + self.range.first) == PENDING))
 
     def scan(self, states: States) -> Iterator[Units]:

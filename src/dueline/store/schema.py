@@ -2,13 +2,15 @@
 
 WINDOW      raw delay-log records that are to be delivered, with what the timeline knows of them
 MESSAGE     the same messages restored: what a user's transform sees and may change
-DELIVERY    complete commit-log records; the broker fills in where and when they are stored
+ROUTED      where messages of a window go, and those columns of MESSAGE that a transform has changed
+DELIVERY    complete commit-log records; the log fills in where and when they are stored
 STORED      records of a queue with their offsets
 SCHEDULE    new messages to put, as `Store.put_many` takes them
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -18,10 +20,13 @@ from dueline.errors import InvalidRequest
 __all__ = [
     "DELIVERY_SCHEMA",
     "MESSAGE_SCHEMA",
+    "ROUTE_NAMES",
     "SCHEDULE_SCHEMA",
     "STORED_SCHEMA",
+    "WAITING_SCHEMA",
     "WINDOW_SCHEMA",
     "empty_batch",
+    "routed_schema",
     "sound",
 ]
 
@@ -34,6 +39,10 @@ WINDOW_SCHEMA: Final = pa.schema(
         pa.field("record", pa.binary(), nullable=False),
     ]
 )
+
+WAITING_SCHEMA: Final = WINDOW_SCHEMA.append(pa.field("state", pa.string(), nullable=False))
+"""What waits: in the delay log (`pending`), or at the gate (`carried over`) as the commit log has
+it."""
 
 MESSAGE_SCHEMA: Final = pa.schema(
     [
@@ -88,6 +97,24 @@ SCHEDULE_SCHEMA: Final = pa.schema(
         pa.field("unique_id", pa.string()),
     ]
 )
+
+
+_ROUTE: Final = pa.schema(
+    [
+        pa.field("origin", pa.int64(), nullable=False),
+        pa.field("due_ms", pa.int64(), nullable=False),
+        pa.field("topic", pa.string()),
+        pa.field("queue_id", pa.int32()),
+    ]
+)
+ROUTE_NAMES: Final[tuple[str, ...]] = tuple(_ROUTE.names)
+"""The columns that every row of a window has, wherever it is."""
+
+
+def routed_schema(changed: Iterable[str] = ()) -> pa.Schema:
+    """The schema of ROUTED rows with these columns of MESSAGE, in its order."""
+    wanted = set(changed).difference(ROUTE_NAMES)
+    return pa.schema([*_ROUTE, *(field for field in MESSAGE_SCHEMA if field.name in wanted)])
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:

@@ -2,12 +2,15 @@
 
     0 pending     waits in the delay log
     1 delivered   appended to the commit log (perhaps still waiting at the gate)
-    2 cancelled   by its producer or an operator, or replaced by a reschedule
+    2 cancelled   by its producer or an operator
     3 dropped     the user's transform let it go
+    5 moved       to another due time, under another number
+    6 expired     it was so late that nobody was to get it any more
 
-A state leaves 0 once and only then may turn from delivered into cancelled, while the record waits
-at the gate. So applying the same log twice gives the same states, and recovery may start from any
-older snapshot. A prefix in which nothing is pending and nothing waits at the gate is forgotten.
+A state leaves 0 once and only then may turn from delivered into cancelled, moved or expired, while
+the record waits at the gate. So applying the same log twice gives the same states, and recovery may
+start from any older snapshot. A prefix in which nothing is pending and nothing waits at the gate is
+forgotten.
 
 The snapshot file holds a line of JSON and the bytes, zlib-compressed, with a CRC; it is written
 twice, since what retention has deleted from the logs cannot be derived again.
@@ -27,15 +30,41 @@ from dueline.errors import CorruptRecord
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
 
-__all__ = ["CANCELLED", "DELIVERED", "DROPPED", "FORGOTTEN", "PENDING", "States"]
+__all__ = [
+    "CANCELLED",
+    "DELIVERED",
+    "DROPPED",
+    "EXPIRED",
+    "FORGOTTEN",
+    "MOVED",
+    "NAMES",
+    "PENDING",
+    "TAKEN_BACK",
+    "States",
+]
 
 PENDING: Final = 0
 DELIVERED: Final = 1
 CANCELLED: Final = 2
 DROPPED: Final = 3
 FORGOTTEN: Final = 4  # the answer for numbers before the kept range: done, how is not known
+MOVED: Final = 5
+EXPIRED: Final = 6
+TAKEN_BACK: Final = (CANCELLED, MOVED, EXPIRED)
+"""Nobody is to see the record of such a number, also if it has been carried over."""
+
+NAMES: Final = {
+    PENDING: "pending",
+    DELIVERED: "delivered",
+    CANCELLED: "cancelled",
+    DROPPED: "dropped",
+    FORGOTTEN: "done",
+    MOVED: "moved",
+    EXPIRED: "expired",
+}
 
 _CAPACITY_MIN: Final = 1 << 16
+_STEP: Final = 1 << 16
 
 Codes = npt.NDArray[np.uint8]
 
@@ -97,13 +126,19 @@ class States:
         Args:
             least: forget nothing if there are fewer.
         """
-        codes = self._codes[: self.end - self.base]
-        pending = np.flatnonzero(codes == PENDING)
-        first = int(pending[0]) if len(pending) else len(codes)
-        keep_from = min(first, max(limit - self.base, 0))
+        keep_from = self._first_pending(min(max(limit, self.base), self.end) - self.base)
         if keep_from >= max(least, 1):
             self._codes = self._codes[keep_from:].copy()
             self.base += keep_from
+
+    def _first_pending(self, stop: int) -> int:
+        """The first row before `stop` that is pending, or that; in steps, since the store's lock is
+        held and the first is mostly near."""
+        for start in range(0, stop, _STEP):
+            pending = np.flatnonzero(self._codes[start : min(start + _STEP, stop)] == PENDING)
+            if len(pending):
+                return start + int(pending[0])
+        return stop
 
     def copy(self) -> States:
         """A snapshot that later marks do not change."""

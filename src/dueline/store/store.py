@@ -26,8 +26,11 @@ import pyarrow as pa
 from dueline.clock import Clock, standstill
 from dueline.errors import BrokerError, StoreClosed, Unavailable
 from dueline.message import Message
+from dueline.message_rows import MessageRows
 from dueline.store import recovery
 from dueline.store.adoption import Adopter, waiting_rows
+from dueline.store.aside import Aside
+from dueline.store.block_writing import BlockPutter, RowsResult, total_counts
 from dueline.store.bulk import Bulk
 from dueline.store.core import Core
 from dueline.store.corner import CORNER_START, Corner, Key
@@ -37,6 +40,7 @@ from dueline.store.file_sizes import check_sizes
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
 from dueline.store.maintenance import Maintainer, Retained
+from dueline.store.numbers import Numbers
 from dueline.store.observer import Observer
 from dueline.store.options import StoreOptions
 from dueline.store.pending import (
@@ -51,6 +55,7 @@ from dueline.store.reading import Accept, Reader, ReadResult
 from dueline.store.record import Record
 from dueline.store.recovered import Report
 from dueline.store.schema import WINDOW_SCHEMA
+from dueline.store.survey import Survey
 from dueline.store.timeline import Window
 from dueline.store.writing import Admit, PutManyResult, PutResult, Putter
 
@@ -70,6 +75,8 @@ class Store:
         self._deliverer = Deliverer(core)
         self._reader = Reader(core)
         self._pending = Pending(core, self._putter)
+        self.numbers = Numbers(core, self._putter, self._pending, self._seal_if_full)
+        self.aside = Aside(core)
         self._adopter = Adopter(core)
         self._maintainer = Maintainer(core)
         self._tell = core.observers.tell
@@ -104,6 +111,7 @@ class Store:
             core.adopt(found)
             store = cls(core, lock, found.report)
             store._maintainer.adopt(found.start)
+            store.numbers.load_rules()
             store._checkpoint_if_there_is_room()
             warning = standstill(core.clock)
             if warning is not None:
@@ -155,9 +163,8 @@ class Store:
 
     def put(self, message: Message) -> PutResult:
         """Accept one message; returns when it is durable."""
-        result = self._putter.put(message)
+        self._accepted([result := self._putter.put(message)])
         self._seal_if_full()
-        self._accepted([result])
         return result
 
     def check(self, message: Message) -> None:
@@ -175,13 +182,15 @@ class Store:
         self._accepted(results)
         return results
 
-    def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:
-        """Accept a table of delayed messages (`SCHEDULE_SCHEMA`), all of them or none.
+    def put_rows(self, parts: Sequence[MessageRows]) -> list[RowsResult]:
+        """Accept rows of messages together, with one fsync per log; for compiled code."""
+        results = BlockPutter(self._core).put(parts)
+        self._seal_if_full()
+        self._tell(lambda each: each.accepted(*total_counts(results)))
+        return results
 
-        Args:
-            admit: is given the highest queue id of each topic before anything is written, and
-                raises if that may not be.
-        """
+    def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:
+        """Accept a table of delayed messages (`SCHEDULE_SCHEMA`) if `admit` does, all or none."""
         result = self._putter.put_many(table, admit)
         self._seal_if_full()
         self._tell(lambda each: each.accepted(result.count, result.count, 0))
@@ -196,8 +205,8 @@ class Store:
 
     def _accepted(self, results: Sequence[PutResult | BrokerError]) -> None:
         dues_ms = [each.due_ms for each in results if isinstance(each, PutResult)]
-        counts = len(dues_ms), len(dues_ms) - dues_ms.count(None), len(results) - len(dues_ms)
-        self._tell(lambda each: each.accepted(*counts))
+        count, delayed = len(dues_ms), len(dues_ms) - dues_ms.count(None)
+        self._tell(lambda each: each.accepted(count, delayed, len(results) - count))
 
     def begin_queues(self, firsts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Let queues that are new begin at these offsets, durably; returns the next of each."""
@@ -225,6 +234,10 @@ class Store:
     def offset_range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """The first offset that exists and the next one to be written."""
         return self._reader.offset_range(topic, queue_id)
+
+    def is_at_hand(self, topic: str, queue_id: int, offset: int, *, count_max: int) -> bool:
+        """Would `read` find what it needs in memory, as far as can be told without a wait?"""
+        return self._reader.is_at_hand(topic, queue_id, offset, count_max=count_max)
 
     def read(  # noqa: PLR0913 - as Reader.read
         self,
@@ -291,6 +304,7 @@ class Store:
         """
         size_bytes_max = min(size_bytes_max, self._core.options.window_size_bytes_max)
         with self._core.lock:
+            self._core.road.hold(self._core.clock.now_ms())
             return self._core.timeline.next_corner(
                 until_ms=until_ms,
                 row_count_max=row_count_max,
@@ -309,11 +323,16 @@ class Store:
         after: Key | None = None,
         until: Key | None = None,
         row_count_max: int | None = None,
+        with_held: bool = False,
     ) -> Window:
-        """What is pending inside a corner, with keys in (after, until], the first rows of it."""
+        """What is pending inside a corner, with keys in (after, until], the first rows of it.
+
+        Args:
+            with_held: also what the rules of its topic keep from being carried over now.
+        """
         with self._core.lock:
             return self._core.timeline.window(
-                end, after=after, until=until, row_count_max=row_count_max
+                end, after=after, until=until, row_count_max=row_count_max, with_held=with_held
             )
 
     def read_window(self, window: Window) -> pa.RecordBatch:
@@ -335,6 +354,7 @@ class Store:
     ) -> DeliverResult:
         """Append deliveries once per origin; `dropped` origins count as done."""
         result = self._deliverer.deliver(batches, dropped=dropped)
+        self.numbers.expire(result.expired)
         self._tell(
             lambda each: each.delivered(
                 count=result.delivered_count,
@@ -400,18 +420,18 @@ class Store:
         self._tell(lambda each: each.rescheduled(sum(one.count for one in changed)))
         return changed
 
+    def survey(self) -> Survey:
+        """What waits now, to be looked through at leisure."""
+        self._core.check_open()
+        return Survey(self._core)
+
     def pending_count(self) -> int:
         return self._pending.count()
 
-    def pending_by_bucket(self, bucket_ms: int, topic: str | None = None) -> dict[int, int]:
-        return self._pending.count_by_bucket(bucket_ms, topic)
-
-    def pending_by_topic(self) -> dict[str, int]:
-        return self._pending.count_by_topic()
-
     def next_due_ms(self) -> int | None:
-        """When the next pending message is due."""
+        """When the next pending message is due that may be carried over."""
         with self._core.lock:
+            self._core.road.hold(self._core.clock.now_ms())
             return self._core.timeline.next_due_ms()
 
     def overdue(self, until_ms: int) -> Overdue:

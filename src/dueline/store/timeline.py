@@ -16,8 +16,6 @@ mapped pages that the system may take back. Not thread-safe: its owner holds the
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,11 +23,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from dueline.clock import Clock
 from dueline.errors import CorruptRecord
 from dueline.store.corner import SEQ_MAX, Corner, Key
 from dueline.store.files import Files
+from dueline.store.held import NOTHING, Held
 from dueline.store.kernels import Int64s
 from dueline.store.run import OpenRun, Run, RunRange, TopicList, Units, write_run
+from dueline.store.soon import Soon
 from dueline.store.states import PENDING, States
 from dueline.store.thresholds import USUAL, Thresholds
 
@@ -94,7 +95,13 @@ class Timeline:
     """Runs, open run and states of one delay log."""
 
     def __init__(
-        self, files: Files, folder: Path, states: States, thresholds: Thresholds = USUAL
+        self,
+        files: Files,
+        folder: Path,
+        states: States,
+        thresholds: Thresholds = USUAL,
+        *,
+        clock: Clock | None = None,
     ) -> None:
         self._files = files
         self._thresholds = thresholds
@@ -102,6 +109,8 @@ class Timeline:
         files.make_folder(folder)
         self.states = states
         self.news: Final = News()
+        self.held: Held = NOTHING
+        self.soon: Final = Soon(clock or Clock())
         self.topics: Final = TopicList()
         self.runs: list[Run] = []
         self.sealing: OpenRun | None = None
@@ -153,6 +162,7 @@ class Timeline:
         self.states.extend(end)
         self.open.append(units, end=end, position_end=position_end)
         self.news.add(units)
+        self.soon.add(units)
 
     def mark(self, seqs: Int64s, code: int) -> None:
         self.states.mark(seqs, code)
@@ -248,7 +258,7 @@ class Timeline:
         """
         wide = Corner(due_ms=until_ms, seq=SEQ_MAX, end=self.end)
         parts = [
-            run.inside(wide, self.states, after=None, limit=row_count_max + 1)
+            run.inside(wide, self.states, self.held, after=None, limit=row_count_max + 1)
             for run in self._all()
         ]
         units = _merged([part for part in parts if len(part)])
@@ -269,17 +279,25 @@ class Timeline:
         after: Key | None = None,
         until: Key | None = None,
         row_count_max: int | None = None,
+        with_held: bool = False,
     ) -> Window:
         """What is pending inside `end`, or the part of it with keys in (after, until].
 
         Args:
+            with_held: also what may not be carried over yet.
             row_count_max: of more rows than that, only the first so many.
         """
         edge = end
         if until is not None and until < end.key:
             edge = Corner(due_ms=until[0], seq=until[1], end=end.end)
         parts = [
-            run.inside(edge, self.states, after=after, limit=row_count_max or _UNLIMITED)
+            run.inside(
+                edge,
+                self.states,
+                NOTHING if with_held else self.held,
+                after=after,
+                limit=row_count_max or _UNLIMITED,
+            )
             for run in self._all()
         ]
         units = _merged([part for part in parts if len(part)])
@@ -297,7 +315,7 @@ class Timeline:
         """
         found: dict[tuple[str, int], int] = {}
         for run in self._all():
-            units = run.between(after_ms, until_ms, self.states)
+            units = self.held.left(run.between(after_ms, until_ms, self.states))
             if without is not None:
                 units = units.take(np.flatnonzero(~np.isin(units.seq, without)))
             if not len(units):
@@ -324,37 +342,58 @@ class Timeline:
             )
         }
 
+    def find(self, seqs: Int64s) -> Units:
+        """The units of numbers, done or not, but for those that a merge has left out."""
+        if not len(seqs):
+            return Units.empty()
+        low, high = int(seqs.min()), int(seqs.max())
+        covering = [run for run in self._all() if run.range.first <= high and low < run.range.end]
+        return Units.concat([Units.empty(), *(run.find(seqs) for run in covering)])
+
+    def key_of(self, topic: int, count: int, until_ms: int) -> Key:
+        """The key of a topic's pending message that is so far in due order.
+
+        If fewer are due by `until_ms`: the last key of that time.
+        """
+        if count <= 0:
+            return (-1, -1)
+        parts = [
+            units.take(np.flatnonzero(units.topic == topic))
+            for run in self._all()
+            for units in [run.between(-1, until_ms, self.states)]
+        ]
+        units = _merged([part for part in parts if len(part)])
+        if len(units) <= count:
+            return (until_ms, SEQ_MAX)
+        return (int(units.due_ms[count - 1]), int(units.seq[count - 1]))
+
+    def pending_before(self, topic: int, due_ms: int) -> Int64s:
+        """The numbers of a topic's pending messages that were due before a time."""
+        found = [np.empty(0, dtype=np.int64)]
+        for run in self._all():
+            units = run.between(-1, due_ms - 1, self.states)
+            found.append(units.seq[units.topic == topic])
+        return np.concatenate(found)
+
     def next_due_ms(self) -> int | None:
-        """When the next pending message is due."""
-        dues = [run.next_due_ms(self.states) for run in self._all()]
+        """When the next pending message is due that may be carried over."""
+        dues = [run.next_due_ms(self.states, self.held) for run in self._all()]
+        return min((due for due in dues if due is not None), default=None)
+
+    def next_due_ms_but_soon(self) -> int | None:
+        """As `next_due_ms`, without those in `soon`, which were accepted a moment ago."""
+        without = self.soon.numbers()
+        dues = [run.next_due_ms(self.states, self.held) for run in self.runs]
+        aside = [self.sealing] if self.sealing is not None else []
+        dues += [run.next_due_ms(self.states, self.held, without) for run in (*aside, self.open)]
         return min((due for due in dues if due is not None), default=None)
 
     def due_count(self, until_ms: int) -> int:
-        """How many pending messages are due by `until_ms`."""
-        return sum(run.due_count(until_ms, self.states) for run in self._all())
+        """How many pending messages that are not held are due by `until_ms`."""
+        return sum(run.due_count(until_ms, self.states, self.held) for run in self._all())
 
     def pending_count(self) -> int:
         return self.states.pending_count(self.states.base, self.states.end)
-
-    def pending_by_bucket(self, bucket_ms: int, topic: str | None = None) -> dict[int, int]:
-        """How many messages are due in each bucket [start, start + bucket_ms) that has any."""
-        counts: Counter[int] = Counter()
-        for units in self.pending(topic):
-            buckets, found = np.unique(units.due_ms // bucket_ms, return_counts=True)
-            for bucket, count in zip(buckets.tolist(), found.tolist(), strict=True):
-                counts[bucket * bucket_ms] += count
-        return dict(sorted(counts.items()))
-
-    def pending_by_topic(self) -> dict[str, int]:
-        """How many messages wait for each topic."""
-        totals = np.zeros(len(self.topics.names), dtype=np.int64)
-        for units in self.pending(None):
-            totals += np.bincount(units.topic, minlength=len(totals))
-        return {
-            name: int(count)
-            for name, count in zip(self.topics.names, totals.tolist(), strict=True)
-            if count
-        }
 
     def pending_in(self, position_start: int, position_end: int, states: States) -> Units:
         """Pending units whose records stand in a range of the delay log."""
@@ -366,16 +405,6 @@ class Timeline:
                     inside = (units.position >= position_start) & (units.position < position_end)
                     parts.append(units.take(np.flatnonzero(inside)))
         return _merged([part for part in parts if len(part)])
-
-    def pending(self, topic: str | None = None) -> Iterator[Units]:
-        """All pending units in bounded parts, each in due order."""
-        wanted = None if topic is None else self.topics.number_of(topic)
-        for run in self._all():
-            for units in run.scan(self.states):
-                if wanted is not None:
-                    units = units.take(np.flatnonzero(units.topic == wanted))
-                if len(units):
-                    yield units
 
     def _all(self) -> list[Run | OpenRun]:
         aside = [self.sealing] if self.sealing is not None else []

@@ -30,6 +30,7 @@ from dueline.store.kernels import Int64s
 from dueline.store.log import Log
 from dueline.store.record import MARK_DELAYED, MARK_GROUP, reference
 from dueline.store.run import Units
+from dueline.store.states import MOVED
 
 __all__ = ["Admit", "PutManyResult", "PutResult", "Putter"]
 
@@ -298,7 +299,18 @@ class Putter:
         """Append encoded rows as one group."""
         return self._put_parts([rows])
 
-    def _put_parts(self, parts: Sequence[bulk.Bulk]) -> PutManyResult:
+    def replace_encoded(
+        self, rows: bulk.Bulk, replaced: Int64s, forget: Callable[[Int64s, int], None]
+    ) -> PutManyResult:
+        """Append encoded rows in place of earlier numbers, which are forgotten with it."""
+        return self._put_parts([rows], replaced, lambda: forget(replaced, MOVED))
+
+    def _put_parts(
+        self,
+        parts: Sequence[bulk.Bulk],
+        replaced: Int64s = control.NO_NUMBERS,
+        forget: Callable[[], None] = lambda: None,
+    ) -> PutManyResult:
         core = self._core
         count = sum(len(part) for part in parts)
         unique_ids = pa.concat_arrays([part.unique_ids for part in parts])
@@ -312,7 +324,7 @@ class Putter:
             core.room.check_send()
             sizes = np.concatenate([part.sizes for part in parts])
             core.check_size(int(sizes.max()), is_delayed=True)
-            with Append(core, core.delay, sizes, numbers=control.NO_NUMBERS) as append:
+            with Append(core, core.delay, sizes, numbers=replaced) as append:
                 positions = append.positions
                 store_ms = append.stamp()
                 first_seq = core.next_seq
@@ -326,6 +338,7 @@ class Putter:
                     hashes, owners = _flat_hashes([part.key_hashes for part in parts])
                     core.delay_keys.add(hashes, positions[owners], position_end=core.delay.end)
                     core.note_accepted(store_ms)
+                    forget()
         return PutManyResult(first_seq=first_seq, count=count, unique_ids=unique_ids, due_ms=due_ms)
 
     def _stamp(self, parts: Sequence[bulk.Bulk], positions: Int64s, store_ms: int) -> Int64s:

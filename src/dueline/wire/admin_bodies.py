@@ -8,6 +8,7 @@ from dueline.wire.bodies import BrokerData, MessageQueue, SubscriptionData
 from dueline.wire.body import Body, JsonValue, body
 
 __all__ = [
+    "AclInfo",
     "ClusterInfo",
     "ConnectedClient",
     "ConsumeQueueData",
@@ -24,6 +25,8 @@ __all__ = [
     "GroupList",
     "KeyValues",
     "OffsetSpan",
+    "PolicyEntryInfo",
+    "PolicyInfo",
     "ProducerConnections",
     "QueueOffsets",
     "QueueProgress",
@@ -32,6 +35,7 @@ __all__ = [
     "TopicConfigs",
     "TopicList",
     "TopicStats",
+    "UserInfo",
 ]
 
 
@@ -260,3 +264,39 @@ class DelayOffsets(Body):
 
     offset_table: dict[int, int] = field(default_factory=dict)
     data_version: DataVersion | None = None
+
+
+@body
+class UserInfo(Body):
+    """A user; `user_type` is Super or Normal, `user_status` enable or disable."""
+
+    username: str | None = None
+    password: str | None = None
+    user_type: str | None = None
+    user_status: str | None = None
+
+
+@body
+class PolicyEntryInfo(Body):
+    """What may be done, or may not, with one resource."""
+
+    resource: str
+    actions: list[str]
+    source_ips: list[str] | None = None
+    decision: str
+
+
+@body
+class PolicyInfo(Body):
+    """Entries of one type, Custom or Default."""
+
+    policy_type: str | None = None
+    entries: list[PolicyEntryInfo] = field(default_factory=list)
+
+
+@body
+class AclInfo(Body):
+    """All policies of a subject."""
+
+    subject: str | None = None
+    policies: list[PolicyInfo] = field(default_factory=list)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dueline.wire.header import Header, Long, header
 
 __all__ = [
+    "AclFilterRequest",
+    "AclRequest",
     "AddWritePermissionResponse",
     "BrokerConfigResponse",
     "BrokerConsumeStatsRequest",
@@ -20,6 +22,7 @@ __all__ = [
     "ConsumeTimeSpanRequest",
     "ConsumerRunningInfoRequest",
     "CreateTopicRequest",
+    "DeleteAclRequest",
     "DeleteGroupRequest",
     "DeleteTopicRequest",
     "GroupRequest",
@@ -31,6 +34,8 @@ __all__ = [
     "QueryConsumeQueueRequest",
     "ResetOffsetRequest",
     "TopicRequest",
+    "UserFilterRequest",
+    "UserRequest",
     "ValueResponse",
     "WipeWritePermissionResponse",
 ]
@@ -232,3 +237,41 @@ class QueryConsumeQueueRequest(Header):
     index: Long
     count: int
     consumer_group: str | None = None
+
+
+@header
+class UserRequest(Header):
+    """3001 to 3004."""
+
+    username: str
+
+
+@header
+class UserFilterRequest(Header):
+    """3005: users whose name contains this."""
+
+    filter: str | None = None
+
+
+@header
+class AclRequest(Header):
+    """3006, 3007 and 3009; `subject` is `User:name`."""
+
+    subject: str
+
+
+@header
+class DeleteAclRequest(Header):
+    """3008: the policy on one resource, or without one all of them."""
+
+    subject: str
+    policy_type: str | None = None
+    resource: str | None = None
+
+
+@header
+class AclFilterRequest(Header):
+    """3010: policies whose subject and resource contain these."""
+
+    subject_filter: str | None = None
+    resource_filter: str | None = None

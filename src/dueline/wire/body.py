@@ -35,8 +35,16 @@ from typing import (
 )
 
 from dueline.errors import InvalidRequest
+from dueline.json_fields import (
+    JsonPath,
+    camel_case,
+    read_bool,
+    read_float,
+    read_int,
+    read_text,
+    unexpected,
+)
 from dueline.wire import fastjson
-from dueline.wire.header import camel_case
 
 __all__ = ["Body", "JsonValue", "body", "json_name"]
 
@@ -47,14 +55,10 @@ _REQUIRED: Final = object()
 B = TypeVar("B", bound="Body")
 
 
-_Path = str | tuple["_Path", str | int]
-"""Where a value stands: its parent's path and its name. Text is made of it when it is needed."""
-
-
 class _Codec(NamedTuple):
     """How a type is read from plain JSON values and turned back into them."""
 
-    read: Callable[[Any, _Path], Any]
+    read: Callable[[Any, JsonPath], Any]
     write: Callable[[Any], Any]
 
 
@@ -89,10 +93,10 @@ class Body:
         return cls.from_json(fastjson.loads_request(data))
 
     @classmethod
-    def from_json(cls, value: object, path: _Path = "body") -> Self:
+    def from_json(cls, value: object, path: JsonPath = "body") -> Self:
         """The body that a parsed JSON value says."""
         if not isinstance(value, dict):
-            raise _unexpected(path, "an object", value)
+            raise unexpected(path, "an object", value)
         # As with headers, assigned by the slots' descriptors: `__init__` takes twice as long.
         made = object.__new__(cls)
         get = value.get
@@ -103,7 +107,7 @@ class Body:
                 continue
             item = default()
             if item is _REQUIRED:
-                raise _unexpected((path, key), "a value", None)
+                raise unexpected((path, key), "a value", None)
             assign(made, item)
         return made
 
@@ -179,9 +183,9 @@ def _codec(hint: Any) -> _Codec:
 def _sequence_codec(kind: Any, item: _Codec) -> _Codec:
     read_item = item.read
 
-    def read(value: Any, path: _Path) -> Any:
+    def read(value: Any, path: JsonPath) -> Any:
         if not isinstance(value, list):
-            raise _unexpected(path, "an array", value)
+            raise unexpected(path, "an array", value)
         return kind([read_item(part, (path, place)) for place, part in enumerate(value)])
 
     def write(value: Any) -> list[Any]:
@@ -195,9 +199,9 @@ def _sequence_codec(kind: Any, item: _Codec) -> _Codec:
 def _dict_codec(key_hint: Any, value_hint: Any) -> _Codec:
     key, item = _key_codec(key_hint), _codec(value_hint)
 
-    def read(value: Any, path: _Path) -> dict[Any, Any]:
+    def read(value: Any, path: JsonPath) -> dict[Any, Any]:
         if not isinstance(value, dict):
-            raise _unexpected(path, "an object", value)
+            raise unexpected(path, "an object", value)
         return {key.read(name, path): item.read(part, (path, name)) for name, part in value.items()}
 
     return _Codec(
@@ -207,58 +211,19 @@ def _dict_codec(key_hint: Any, value_hint: Any) -> _Codec:
 
 def _key_codec(hint: Any) -> _Codec:
     if hint is int:
-        return _Codec(_read_int, str)
+        return _Codec(read_int, str)
     if hint is str:
-        return _Codec(_read_str, lambda key: key)
+        return _Codec(read_text, lambda key: key)
 
-    def read(text: str, path: _Path) -> Any:
+    def read(text: str, path: JsonPath) -> Any:
         return hint.from_json(fastjson.loads(text.encode()), path)
 
     return _Codec(read, lambda key: fastjson.ObjectKey(key.encode().decode()))
 
 
-def _read_int(value: Any, path: _Path) -> int:
-    if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= 20:
-        value = int(value)
-    if type(value) is int and -1 <= value >> 63 <= 0:
-        return value
-    raise _unexpected(path, "an integer of 64 bits", value)
-
-
-def _read_float(value: Any, path: _Path) -> float:
-    if type(value) in (int, float):
-        return float(value)
-    raise _unexpected(path, "a number", value)
-
-
-def _read_bool(value: Any, path: _Path) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise _unexpected(path, "true or false", value)
-
-
-def _read_str(value: Any, path: _Path) -> str:
-    if isinstance(value, str):
-        return value
-    raise _unexpected(path, "a string", value)
-
-
-_SCALARS: Final[dict[Any, Callable[[Any, _Path], Any]]] = {
-    int: _read_int,
-    float: _read_float,
-    bool: _read_bool,
-    str: _read_str,
+_SCALARS: Final[dict[Any, Callable[[Any, JsonPath], Any]]] = {
+    int: read_int,
+    float: read_float,
+    bool: read_bool,
+    str: read_text,
 }
-
-
-def _unexpected(path: _Path, expected: str, found: object) -> InvalidRequest:
-    place = _path_text(path)
-    return InvalidRequest(f"{place}: expected {expected}, found {found!r:.80}", field=place)
-
-
-def _path_text(path: _Path) -> str:
-    if isinstance(path, str):
-        return path
-    parent, name = path
-    inner = f"[{name}]" if isinstance(name, int) else f".{name[:80]}"
-    return _path_text(parent) + inner

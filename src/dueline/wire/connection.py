@@ -133,6 +133,16 @@ class Connection(Generic[T]):
         finally:
             frames.close()
 
+    def gather(self, data: bytes) -> bytes:
+        """All that has come and was not given, for `receive` or others to read; it may be empty.
+
+        Raises:
+            RemoteProtocolError: as `receive`, if it was raised before.
+        """
+        if self._error is not None:
+            raise self._error
+        return self._decoder.gather(data)
+
     def keep(self, data: bytes) -> None:
         """Take what has arrived, for the next call of `receive`."""
         self._decoder.keep(data)
@@ -152,9 +162,20 @@ class Connection(Generic[T]):
             or self.request_size_bytes > self._request_size_bytes_max
         )
 
-    def finish(self, size_bytes: int) -> None:
-        """A request of this size has its answer, or needs none: it does not count any more."""
-        self.request_count -= 1
+    def begin(self, count: int, size_bytes: int) -> bool:
+        """Count requests that were read elsewhere; False: they are too many, none is counted."""
+        if (
+            self.request_count + count > self._request_count_max
+            or self.request_size_bytes + size_bytes > self._request_size_bytes_max
+        ):
+            return False
+        self.request_count += count
+        self.request_size_bytes += size_bytes
+        return True
+
+    def finish(self, size_bytes: int, count: int = 1) -> None:
+        """Requests have their answers, or need none: they do not count any more."""
+        self.request_count -= count
         self.request_size_bytes -= size_bytes
 
     # Requests to the peer

@@ -91,18 +91,26 @@ class FrameDecoder:
         Raises:
             RemoteProtocolError: the bytes are no frames; `field`, `limit` and `found` say why.
         """
+        return self._frames(self.gather(data))
+
+    def gather(self, data: bytes | bytearray | memoryview) -> bytes:
+        """All that has come and was not given; nothing, and it is kept, if that is no frame yet.
+
+        Raises:
+            RemoteProtocolError: as `feed`, if it was raised before.
+        """
         if self._error is not None:
             raise self._error
         if not self._held and type(data) is bytes:
-            return self._frames(data)
+            return data
         self._held += data
         if len(self._held) < self._needed_bytes:
-            return _no_frames()
+            return b""
         # Nothing is copied before a frame is complete: a large one that comes in many pieces costs
         # as much as one that comes in one piece.
         whole = bytes(self._held)
         self._held.clear()
-        return self._frames(whole)
+        return whole
 
     def keep(self, data: bytes) -> None:
         """Take what has arrived, for the next call of `feed`."""
@@ -110,6 +118,8 @@ class FrameDecoder:
 
     def _frames(self, data: bytes) -> Generator[Frame, None, None]:
         # Frames are cut from immutable bytes, so that headers and bodies are one copy each.
+        if not data:
+            return
         self._needed_bytes = PREFIX_SIZE_BYTES
         position = 0
         try:
@@ -171,7 +181,3 @@ class FrameDecoder:
             limit=limit,
             found=header_size,
         )
-
-
-def _no_frames() -> Generator[Frame, None, None]:
-    yield from ()

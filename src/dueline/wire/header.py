@@ -41,8 +41,9 @@ from typing import (
 )
 
 from dueline.errors import InvalidRequest
+from dueline.json_fields import camel_case
 
-__all__ = ["Header", "Long", "camel_case", "header", "wire"]
+__all__ = ["Header", "Long", "header", "wire"]
 
 Long = Annotated[int, "64 bits"]
 
@@ -162,16 +163,6 @@ def header(cls: type[H]) -> type[H]:
     made._fields = tuple(fields)
     made._short_fields = tuple(short_fields)
     return made
-
-
-def camel_case(name: str) -> str:
-    """Java's form of a name.
-
-    >>> camel_case("suspend_timeout_millis")
-    'suspendTimeoutMillis'
-    """
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def parse_int(text: str) -> int:

@@ -18,8 +18,10 @@ __all__ = ["REGION", "encode_send_answer"]
 REGION: Final = "DefaultRegion"
 
 _PREFIX: Final = Struct(">II")
-_REST: Final = f'"MSG_REGION":"{REGION}","TRACE_ON":"true"}},"flag":1,"language":"JAVA","opaque":'
-_END: Final = f',"serializeTypeCurrentRPC":"JSON","version":{int(VERSION_4_9_8)}}}'
+HEAD: Final = '{"code":0,"extFields":{"msgId":"'
+MESSAGE_END: Final = '","queueId":"'
+REST: Final = f'"MSG_REGION":"{REGION}","TRACE_ON":"true"}},"flag":1,"language":"JAVA","opaque":'
+LAST: Final = f',"serializeTypeCurrentRPC":"JSON","version":{int(VERSION_4_9_8)}}}'
 _JSON: Final = int(Serialization.JSON) << 24
 
 
@@ -38,8 +40,8 @@ def encode_send_answer(  # noqa: PLR0913 - the fields of the answer, in their or
     """
     recall = "" if recall_handle is None else f'"recallHandle":"{recall_handle}",'
     header = (
-        f'{{"code":0,"extFields":{{"msgId":"{msg_id}","queueId":"{queue_id}","queueOffset":'
+        f'{HEAD}{msg_id}{MESSAGE_END}{queue_id}","queueOffset":'
         f'"{queue_offset}","transactionId":{encode_basestring(unique_id)},{recall}'
-        f"{_REST}{opaque}{_END}"
+        f"{REST}{opaque}{LAST}"
     ).encode()
     return _PREFIX.pack(4 + len(header), _JSON | len(header)) + header

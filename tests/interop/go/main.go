@@ -94,6 +94,11 @@ func run(command string, o options) error {
 	}
 }
 
+// identity is who the program is, if INTEROP_ACCESS_KEY and INTEROP_SECRET_KEY are set.
+func identity(name string) primitive.Credentials {
+	return primitive.Credentials{AccessKey: name, SecretKey: os.Getenv("INTEROP_SECRET_KEY")}
+}
+
 // orderSelector sends messages of one order to one queue, as an orderly consumer expects.
 type orderSelector struct{}
 
@@ -114,8 +119,11 @@ func send(o options) error {
 	settings := []producer.Option{
 		producer.WithNameServer([]string{o["namesrv"]}),
 		producer.WithGroupName(o.text("group", "interop_producer")),
-		producer.WithSendMsgTimeout(10 * time.Second),
+		producer.WithSendMsgTimeout(60 * time.Second),
 		producer.WithRetry(2),
+	}
+	if name, ok := os.LookupEnv("INTEROP_ACCESS_KEY"); ok {
+		settings = append(settings, producer.WithCredentials(identity(name)))
 	}
 	mode := o.text("mode", "sync")
 	if mode == "ordered" {
@@ -250,6 +258,9 @@ func consume(o options) error {
 		consumer.WithMaxReconsumeTimes(int32(o.number("max-reconsume", -1))),
 		consumer.WithSuspendCurrentQueueTimeMillis(200 * time.Millisecond),
 		consumer.WithConsumerOrder(mode == "orderly"),
+	}
+	if name, ok := os.LookupEnv("INTEROP_ACCESS_KEY"); ok {
+		settings = append(settings, consumer.WithCredentials(identity(name)))
 	}
 	if mode == "broadcasting" {
 		settings = append(settings, consumer.WithConsumerModel(consumer.BroadCasting))

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -39,13 +40,35 @@ func must(err error) {
 	}
 }
 
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
 func topic(name string) string { return prefix + "-" + name }
 
 func config(group string) *rmq.Config {
 	return &rmq.Config{
 		Endpoint:      endpoint,
 		ConsumerGroup: group,
-		Credentials:   &credentials.SessionCredentials{AccessKey: "k", AccessSecret: "s"},
+		Credentials: &credentials.SessionCredentials{
+			AccessKey:    or(os.Getenv("INTEROP_ACCESS_KEY"), "k"),
+			AccessSecret: or(os.Getenv("INTEROP_SECRET_KEY"), "s"),
+		},
+	}
+}
+
+// showCertificate makes every connection show a certificate of the client's. The client has an option for
+// that, and no way to hand it over but this variable, which its own code calls for each connection.
+func showCertificate(certificate, key string) {
+	shown, err := tls.LoadX509KeyPair(certificate, key)
+	must(err)
+	settings := &tls.Config{Certificates: []tls.Certificate{shown}, InsecureSkipVerify: true}
+	connect := rmq.NewRpcClient
+	rmq.NewRpcClient = func(target string, options ...rmq.RpcClientOption) (rmq.RpcClient, error) {
+		return connect(target, append(options, rmq.WithRpcClientConnOption(rmq.WithTLSConfig(settings)))...)
 	}
 }
 
@@ -152,6 +175,9 @@ func sendTransactions(producer rmq.Producer) {
 
 func main() {
 	rmq.ResetLogger()
+	if certificate := os.Getenv("INTEROP_CERTIFICATE"); certificate != "" {
+		showCertificate(certificate, os.Getenv("INTEROP_PRIVATE_KEY"))
+	}
 	producer, err := rmq.NewProducer(config(""),
 		rmq.WithTopics(topic("plain"), topic("again"), topic("dead"), topic("order"), topic("half")),
 		rmq.WithTransactionChecker(&rmq.TransactionChecker{

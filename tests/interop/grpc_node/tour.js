@@ -8,6 +8,10 @@ const { TransactionResolution } = require(
   'rocketmq-client-nodejs/proto/apache/rocketmq/v2/definition_pb');
 
 const [endpoints, prefix] = process.argv.slice(2);
+const {
+  INTEROP_ACCESS_KEY: accessKey, INTEROP_SECRET_KEY: accessSecret,
+} = process.env;
+const identity = accessKey ? { sessionCredentials: { accessKey, accessSecret } } : {};
 const deadline = Date.now() + 60_000;
 const pushed = [];
 
@@ -30,7 +34,11 @@ function received(by, message) {
 
 async function simple(group, name) {
   const consumer = new SimpleConsumer({
-    endpoints, consumerGroup: group, subscriptions: new Map([[name, '*']]), awaitDuration: 3000,
+    endpoints,
+    ...identity,
+    consumerGroup: group,
+    subscriptions: new Map([[name, '*']]),
+    awaitDuration: 3000,
   });
   await consumer.startup();
   return consumer;
@@ -39,6 +47,7 @@ async function simple(group, name) {
 async function push(group, name, consume) {
   const consumer = new PushConsumer({
     endpoints,
+    ...identity,
     consumerGroup: group,
     subscriptions: new Map([[name, '*']]),
     messageListener: { consume },
@@ -126,9 +135,11 @@ async function main() {
     },
   };
   // This client hangs at startup if it is told several topics.
-  const producer = new Producer({ endpoints });
+  const producer = new Producer({ endpoints, ...identity });
   await producer.startup();
-  const decider = new Producer({ endpoints, topic: topic('half'), checker });
+  const decider = new Producer({
+    endpoints, ...identity, topic: topic('half'), checker,
+  });
   await decider.startup();
   const consume = async (each) => {
     received('push', each);

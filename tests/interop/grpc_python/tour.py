@@ -24,8 +24,9 @@ from rocketmq import (
 )
 
 ENDPOINT, PREFIX = sys.argv[1:3]
-DEADLINE = time.monotonic() + 60
-CONFIGURATION = ClientConfiguration(ENDPOINT, Credentials())
+DEADLINE = time.monotonic() + 300
+IDENTITY = (os.environ.get("INTEROP_ACCESS_KEY"), os.environ.get("INTEROP_SECRET_KEY"))
+CONFIGURATION = ClientConfiguration(ENDPOINT, Credentials(*IDENTITY))
 LOCK = threading.Lock()
 PUSHED = []
 
@@ -193,4 +194,11 @@ def receive_dead():
             return
 
 
-main()
+try:
+    main()
+except BaseException as error:
+    say(event="error", text=f"{error}; {error.__context__}")
+    raise
+finally:
+    sys.stdout.flush()
+    os._exit(1)  # its background threads take their time

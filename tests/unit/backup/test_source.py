@@ -13,7 +13,7 @@ from dueline.errors import NotFound
 
 def test_a_folder_is_listed_and_read_whole(tmp_path: Path) -> None:
     folder = make_data(tmp_path, b"a")
-    for name in ("spark.log", "spark.log.1", "topics.json.tmp"):
+    for name in ("spark.log", "spark.log.1", "serve.lock", "topics.json.tmp"):
         (folder / name).write_text("not needed")
     (folder / "link").symlink_to(folder / "consumerOffset.json")
 
@@ -30,7 +30,14 @@ def test_a_folder_is_listed_and_read_whole(tmp_path: Path) -> None:
         if path.is_file() and not path.is_symlink()
     }
     left_out = on_disk.keys() - read.keys()
-    assert left_out == {"spark.log", "spark.log.1", "topics.json.tmp", "store/lock", "store/synced"}
+    assert left_out == {
+        "spark.log",
+        "spark.log.1",
+        "serve.lock",
+        "topics.json.tmp",
+        "store/lock",
+        "store/synced",
+    }
     assert all(on_disk[path] == data for path, data in read.items())
     assert all(entry.is_sealed and not entry.sha256 for entry in entries)
     assert (made.manifest.cut_ms, made.manifest.was_running) == (START_MS, False)

@@ -90,7 +90,14 @@ def test_the_copy_opens_as_the_store_was_when_it_was_cut(
 def test_small_files_are_taken_without_what_nobody_needs(
     backups: Backups, store: Store, tmp_path: Path
 ) -> None:
-    for name in ("groups.json", "spark.log", "spark.log.1", "half.tmp", "receipts.log"):
+    for name in (
+        "groups.json",
+        "spark.log",
+        "spark.log.1",
+        "serve.lock",
+        "half.tmp",
+        "receipts.log",
+    ):
         (tmp_path / name).write_bytes(b"no receipts")
     (tmp_path / "link").symlink_to(tmp_path / "groups.json")
     (tmp_path / "sub").mkdir()
@@ -104,7 +111,7 @@ def test_small_files_are_taken_without_what_nobody_needs(
         if not one.path.startswith("store/")
     }
     assert set(small) >= {"groups.json", "topics.json", "receipts.log", "sub/note"}
-    assert not {"spark.log", "spark.log.1", "link"} & set(small)
+    assert not {"spark.log", "spark.log.1", "serve.lock", "link"} & set(small)
     assert small["groups.json"] == 11
 
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 from tests.unit.broker.sending_world import START_MS, World
 
-from dueline.broker.recall_handle import RecallHandle
 from dueline.broker.topics import Permission, TopicConfig
 from dueline.errors import InvalidRequest, NotFound, Unavailable
+from dueline.recall_handle import RecallHandle
 from dueline.store import Answer, PutResult
+from dueline.store.restore import deliveries
 from dueline.store.schema import SCHEDULE_SCHEMA
 
 
@@ -53,6 +54,19 @@ def test_what_waits_is_summed_up(world: World) -> None:
     assert summary.by_topic == {"t": 3}
     assert summary.by_bucket_ms == {960_000: 2, 1_020_000: 1}
     assert world.broker.delayed.pending(bucket_ms=60_000, topic="other").count == 0
+
+
+def test_what_was_carried_over_and_is_not_due_waits_too(world: World) -> None:
+    world.send("t", b"x", TIMER_DELAY_MS="1000")
+    world.send("t", b"y", TIMER_DELAY_MS="90000")
+    corner = world.store.next_corner(until_ms=START_MS + 30_000, row_count_max=10)
+    world.store.deliver([deliveries(world.store.read_window(world.store.window(corner)))])
+
+    summary = world.broker.delayed.pending(bucket_ms=60_000, topic="t")
+
+    assert summary.count == 2
+    assert summary.next_due_ms == START_MS + 1_000
+    assert summary.by_bucket_ms == {960_000: 1, 1_080_000: 1}
 
 
 def handle_of(

@@ -11,12 +11,12 @@ from tests.unit.broker.sending_world import START_MS, World
 
 from dueline.broker import transactions
 from dueline.broker.group_configs import GroupConfig
-from dueline.broker.recall_handle import RecallHandle
 from dueline.broker.sending import BATCH_COUNT_MAX
 from dueline.broker.topics import Permission, TopicConfig
 from dueline.broker.writing import Results
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.message import Message, decode_properties
+from dueline.recall_handle import RecallHandle
 from dueline.store import PutResult
 
 

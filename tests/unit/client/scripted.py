@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.unit.wire.codecs import decode_command
+from tests.waiting import PATIENCE_S
 
 from dueline.wire import Command
-
-GENEROUS_S = 60.0
 
 Answers = Mapping[int, Callable[[Command], Command | None]]
 
@@ -40,7 +39,7 @@ class Scripted:
         host, port = server.sockets[0].getsockname()[:2]
         self.address = f"{host}:{port}"
         try:
-            async with asyncio.timeout(GENEROUS_S):
+            async with asyncio.timeout(PATIENCE_S):
                 yield self.address
         finally:
             server.close()

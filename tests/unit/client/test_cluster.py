@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from tests.unit.client.scripted import GENEROUS_S, Scripted
+from tests.unit.client.scripted import Scripted
+from tests.waiting import PATIENCE_S
 
 from dueline.client.cluster import Cluster, TopicQueue
 from dueline.errors import InvalidRequest, NotFound, Unavailable
@@ -22,7 +23,7 @@ Use = Callable[[Cluster], Awaitable[None]]
 def run(server: Scripted, use: Use, *, before: str = "") -> None:
     async def both() -> None:
         async with server.running() as address:
-            cluster = Cluster(before + address, timeout_s=GENEROUS_S)
+            cluster = Cluster(before + address, timeout_s=PATIENCE_S)
             await use(cluster)
             await cluster.close()
 

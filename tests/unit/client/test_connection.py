@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.unit.client.scripted import GENEROUS_S, read_frame
+from tests.unit.client.scripted import read_frame
+from tests.waiting import PATIENCE_S
 
 from dueline.client.connection import AsyncConnection
 from dueline.errors import Unavailable
@@ -31,10 +32,10 @@ def run(play: Play, use: Use, asked: list[Command] | None = None) -> None:
         port = server.sockets[0].getsockname()[1]
         connection = await AsyncConnection.open(
             f"127.0.0.1:{port}",
-            timeout_s=GENEROUS_S,
+            timeout_s=PATIENCE_S,
             on_request=(asked if asked is not None else []).append,
         )
-        async with asyncio.timeout(GENEROUS_S):
+        async with asyncio.timeout(PATIENCE_S):
             await use(connection)
             await connection.close()
             await is_served.wait()
@@ -56,7 +57,7 @@ def test_answers_find_their_requests_in_any_order() -> None:
 
     async def use(connection: AsyncConnection) -> None:
         calls = [
-            connection.call(10, body=body, timeout_s=GENEROUS_S) for body in (b"a", b"b", b"c")
+            connection.call(10, body=body, timeout_s=PATIENCE_S) for body in (b"a", b"b", b"c")
         ]
         assert [each.body for each in await asyncio.gather(*calls)] == [b"A", b"B", b"C"]
 
@@ -71,10 +72,10 @@ def test_a_request_that_is_not_answered_in_time_is_given_up_and_the_others_are_n
         await until_closed(reader)
 
     async def use(connection: AsyncConnection) -> None:
-        patient = asyncio.ensure_future(connection.call(11, body=b"patient", timeout_s=GENEROUS_S))
+        patient = asyncio.ensure_future(connection.call(11, body=b"patient", timeout_s=PATIENCE_S))
         with pytest.raises(Unavailable, match=r"answer to request 10 within 0\.01 s; is it"):
             await connection.call(10, timeout_s=0.01)
-        last = await connection.call(12, body=b"last", timeout_s=GENEROUS_S)
+        last = await connection.call(12, body=b"last", timeout_s=PATIENCE_S)
         assert ((await patient).body, last.body) == (b"patient", b"last")
 
     run(play, use)
@@ -86,10 +87,10 @@ def test_waiting_requests_end_with_the_connection() -> None:
 
     async def use(connection: AsyncConnection) -> None:
         with pytest.raises(Unavailable, match="the connection was closed"):
-            await connection.call(10, timeout_s=GENEROUS_S)
+            await connection.call(10, timeout_s=PATIENCE_S)
         assert not connection.is_open
         with pytest.raises(Unavailable, match="the connection was closed"):
-            await connection.call(10, timeout_s=GENEROUS_S)
+            await connection.call(10, timeout_s=PATIENCE_S)
 
     run(play, use)
 
@@ -101,7 +102,7 @@ def test_something_else_than_the_protocol_is_named() -> None:
 
     async def use(connection: AsyncConnection) -> None:
         with pytest.raises(Unavailable, match="is it the port of a name server or a broker"):
-            await connection.call(10, timeout_s=GENEROUS_S)
+            await connection.call(10, timeout_s=PATIENCE_S)
 
     run(play, use)
 
@@ -120,7 +121,7 @@ def test_questions_of_the_server_are_passed_on_and_answered() -> None:
         await until_closed(reader)
 
     async def use(connection: AsyncConnection) -> None:
-        await connection.call(10, timeout_s=GENEROUS_S)
+        await connection.call(10, timeout_s=PATIENCE_S)
 
     run(play, use, asked)
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from tests.unit.client.scripted import GENEROUS_S, Scripted
+from tests.unit.client.scripted import Scripted
+from tests.waiting import PATIENCE_S
 
 from dueline.client import AsyncProducer, Sent
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, OutcomeUnknown
@@ -17,7 +18,7 @@ STORED = {"msgId": "7F00000100002A9F0000000000000064", "queueId": "1", "queueOff
 
 
 def send(
-    answers: Callable[[int], Command | None], *, timeout_s: float = GENEROUS_S
+    answers: Callable[[int], Command | None], *, timeout_s: float = PATIENCE_S
 ) -> tuple[list[Sent | BrokerError], Scripted]:
     """Send one message to a broker that answers the n-th send so; the outcome, and the broker."""
     counted = iter(range(100))
@@ -85,7 +86,7 @@ def test_a_broker_that_stays_busy_is_a_limit() -> None:
 
 
 def test_no_answer_is_not_called_a_refusal() -> None:
-    (error,), broker = send(lambda number: None, timeout_s=0.05)
+    (error,), broker = send(lambda number: None, timeout_s=1.0)
 
     assert isinstance(error, OutcomeUnknown)
     assert broker.codes().count(SEND) == 3

@@ -14,6 +14,7 @@ import pytest
 from tests.golden.layout import STORE
 from tests.unit.commands.conftest import Run
 
+from dueline.broker.access import ANONYMOUS, NewUser
 from dueline.commands import demo
 from dueline.commands.catalogue import COMMANDS, parser_of
 from dueline.message import Message
@@ -30,7 +31,11 @@ CASES: dict[str, tuple[str, ...]] = {
     "topics": (),
     "groups": (),
     "dead-letters": ("billing", "--resend-all"),
+    "user": ("add", "billing"),
+    "grant": ("add", "clerk", "Topic:orders", "Pub"),
+    "audit": (),
     "stats": (),
+    "top": ("--once",),
     "config": (),
     "check": ("data",),
     "backup": ("copies",),
@@ -39,8 +44,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "import": (str(STORE), "--dry-run", "--assume-pending"),
     "completion": ("bash",),
 }
-ELSEWHERE = {"serve", "deliver", "cluster", "demo"}
-"""They run for long, or become another program: below, and `cluster` in test_cluster.py."""
+ELSEWHERE = {"serve", "web", "deliver", "cluster", "demo", "sql"}
+"""They run for long, or become another program: below, and in tests of their own."""
 
 
 def objects(text: str) -> list[Any]:
@@ -63,6 +68,8 @@ def filled(broker: BrokerProcess) -> BrokerProcess:
     broker.store.put(Message(topic="orders", body=b"2"))
     broker.broker.consumer_groups.ensure("billing")
     broker.store.put(Message(topic="%DLQ%billing", body=b"3"))
+    broker.broker.users.add(ANONYMOUS, NewUser(name="clerk"))
+    broker.broker.trail.changed(ANONYMOUS, door="test", what="change")
     return broker
 
 
@@ -81,6 +88,7 @@ def test_every_command_speaks_json(run: Run, name: str) -> None:
 
 def test_serve_speaks_json_and_says_its_ports(tmp_path: Path) -> None:
     ports = [f"--{name}=127.0.0.1:0" for name in ("flight", "name-server", "remoting", "grpc")]
+    ports.append("--http=off")
     words = ("serve", "--no-spark", "--tethered", "--json", "--data", str(tmp_path / "data"))
     with subprocess.Popen(
         [sys.executable, "-m", "dueline", *words, *ports],

@@ -19,7 +19,7 @@ def test_a_sound_store_ends_with_0(run: Run, data: Path) -> None:
     ran = run("check", str(data))
 
     assert ran.code == 0
-    assert "100 of 286 delayed messages pending, the next due" in ran.out
+    assert "100 of 379 delayed messages pending, the next due" in ran.out
     assert ran.lines[-1].endswith("made: sound")
     assert "sound, checked in" in ran.err
 

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from dueline.commands.connection import name_server
 class Words:
     """Arguments as a command gets them."""
 
-    def __init__(self, name_server: str | None = None) -> None:
+    def __init__(self, name_server: str | None = None, ca: str | None = None) -> None:
         self.command = "send"
         self.name_server = name_server
+        self.ca = ca
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +21,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("DUELINE_NAME_SERVER", "DUELINE_BROKER", "DUELINE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DUELINE_CA", "")  # which commands set for the clients of their process
 
 
 def found(words: Words) -> str:
@@ -34,6 +37,22 @@ def test_the_flag_goes_before_the_variable_and_that_before_the_settings(
     monkeypatch.setenv("DUELINE_NAME_SERVER", "10.0.0.2:2000")
     assert found(Words()) == "10.0.0.2:2000"
     assert found(Words("10.0.0.3:3000; 10.0.0.4:4000")) == "10.0.0.3:3000; 10.0.0.4:4000"
+
+
+def test_whom_to_believe_comes_from_the_flag_the_variable_or_the_own_broker(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Path("dueline.toml").write_text('data = "broker"\n[tls]\nmode = "enforcing"\n')
+
+    found(Words("10.0.0.1:9876"))
+    assert os.environ["DUELINE_CA"] == "", "another broker than that of the settings"
+    found(Words())
+    assert os.environ["DUELINE_CA"] == str(tmp_path / "broker" / "tls" / "certificate.pem")
+    monkeypatch.setenv("DUELINE_CA", "of_the_variable.pem")
+    found(Words())
+    assert os.environ["DUELINE_CA"] == "of_the_variable.pem"
+    found(Words(ca="of_the_flag.pem"))
+    assert os.environ["DUELINE_CA"] == "of_the_flag.pem"
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_dead_letters_wait_for_their_group_again(
     assert ran.code == code
     assert ran.out.startswith(f"sent again to billing: {count} message")
     assert ("nobody: unknown" in ran.err) == (code == 1)
-    assert failed.store.pending_by_topic() == {"%RETRY%billing": count}
+    assert failed.store.survey().pending_by_topic() == {"%RETRY%billing": count}
 
 
 @pytest.mark.usefixtures("broker")

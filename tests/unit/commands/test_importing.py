@@ -12,6 +12,7 @@ from tests.golden.layout import STORE
 from tests.unit.commands.conftest import Run
 from tests.unit.server.local import running, small_config
 from tests.unit.takeover.making import HALF_TOPIC, START_MS, FakeBroker
+from tests.waiting import PATIENCE_S
 
 from dueline.errors import Unavailable
 from dueline.store import Files
@@ -103,7 +104,7 @@ def test_folder_of_a_running_broker_is_refused(run: Run, fake: FakeBroker, tmp_p
     with running(config):
         done = subprocess.run(
             [sys.executable, "-m", "dueline", "import", str(fake.path), "--data", config.data],
-            capture_output=True, text=True, check=False, timeout=120,
+            capture_output=True, text=True, check=False, timeout=PATIENCE_S,
         )  # fmt: skip
 
     assert done.returncode == 2

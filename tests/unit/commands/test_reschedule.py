@@ -61,4 +61,4 @@ def test_a_time_is_required(run: Run) -> None:
     ran = run("reschedule", "a")
 
     assert ran.code == 2
-    assert "one of the arguments --delay --at is required" in ran.err
+    assert "one of the arguments --delay --at --now --shift is required" in ran.err

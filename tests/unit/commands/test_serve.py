@@ -1,52 +1,67 @@
+import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.commands.conftest import Run
-from tests.unit.server.local import running, small_config
+from tests.unit.server.local import small_config
 
-from dueline.broker.figures import Figures, LogRange
-from dueline.broker.lateness import LatenessFigures
-from dueline.broker.pipeline import PipelineReport
 from dueline.commands.serve import Terminal, _changed_settings
 from dueline.config import load
-from dueline.store.pending import Overdue
+from dueline.server.child import Child, ChildReport
+from dueline.server.telling import Accepting, ServingFigures
 
-NOTHING = LatenessFigures(count=0, p50_ms=None, p99_ms=None, max_ms=None)
-NOTHING_OVERDUE = Overdue(count=0, oldest=None)
-NO_LOG = LogRange(start=0, end=0)
-READY = PipelineReport(status="ready", pid=7, start_count=1)
+QUIET = ServingFigures(
+    now_ms=0,
+    sent=0,
+    delivered=0,
+    dropped=0,
+    pending=0,
+    at_gate=0,
+    overdue=0,
+    next_due_ms=None,
+    late_count=0,
+    late_p50_ms=None,
+    late_p99_ms=None,
+    late_max_ms=None,
+    pipeline="ready",
+    error="",
+)
+ACCEPTING = Accepting(
+    address="127.0.0.1:1",
+    local_address="127.0.0.1:1",
+    name_server="127.0.0.1:2",
+    remoting=None,
+    grpc="127.0.0.1:3",
+    waiting_count=1_234,
+    cut_bytes=0,
+    damage_count=0,
+    file_count_max=1 << 30,
+)
 
 
-def figures(lateness: LatenessFigures = NOTHING, **changes: int) -> Figures:
-    counts = dict.fromkeys(
-        (
-            *("now_ms", "started_ms", "sent_count", "sent_delayed_count", "refused_count"),
-            *("delivered_count", "dropped_count", "skipped_count", "cancelled_count"),
-            *("rescheduled_count", "pending_count", "at_gate_count", "waiting_reader_count"),
-            "late_ms_max",
-        ),
-        0,
-    )
-    given = {
-        **{"next_due_ms": None, "lateness": lateness, "overdue": NOTHING_OVERDUE},
-        **{"commit_log": NO_LOG, "delay_log": NO_LOG},
-    }
-    return Figures(**{**given, **counts, **changes})  # type: ignore[arg-type]
+def child(name: str, title: str, folder: Path) -> Child:
+    return Child(name=name, title=title, command=("x",), environ={}, log_path=folder / "spark.log")
 
 
 def test_a_status_says_what_waits_and_how_late_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal(small_config(tmp_path))
-    lateness = LatenessFigures(count=9, p50_ms=1, p99_ms=20, max_ms=1_500)
 
     terminal.tick(
-        figures(
-            lateness, pending_count=1_200, at_gate_count=34, next_due_ms=2_000, delivered_count=9
-        ),
-        READY,
+        replace(
+            QUIET,
+            pending=1_200,
+            at_gate=34,
+            next_due_ms=2_000,
+            delivered=9,
+            late_count=9,
+            late_p50_ms=1,
+            late_p99_ms=20,
+            late_max_ms=1_500,
+        )
     )
 
     line = capsys.readouterr().out
@@ -59,13 +74,11 @@ def test_a_status_says_what_is_overdue_and_what_the_pipeline_complains_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal(small_config(tmp_path))
-    late = replace(
-        figures(pending_count=3, next_due_ms=20_000, now_ms=200_000),
-        overdue=Overdue(count=2, oldest=None),
-    )
 
     error = "ZeroDivisionError: division by zero, at mytx.py:5"
-    terminal.tick(late, replace(READY, error=error))
+    terminal.tick(
+        replace(QUIET, pending=3, next_due_ms=20_000, now_ms=200_000, overdue=2, error=error)
+    )
 
     assert capsys.readouterr().out.endswith(
         "  3 wait · 2 OVERDUE, the oldest for 3 m · 0 delivered · "
@@ -78,9 +91,9 @@ def test_without_a_terminal_only_news_is_printed(
 ) -> None:
     terminal = Terminal(small_config(tmp_path))
 
-    terminal.tick(figures(pending_count=1), READY)
-    terminal.tick(figures(pending_count=1, now_ms=60_000), READY)
-    terminal.tick(figures(pending_count=2), READY)
+    terminal.tick(replace(QUIET, pending=1))
+    terminal.tick(replace(QUIET, pending=1, now_ms=60_000))
+    terminal.tick(replace(QUIET, pending=2))
 
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert terminal.tick_s >= 10
@@ -92,8 +105,8 @@ def test_on_a_terminal_one_line_is_kept_up_to_date(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     terminal = Terminal(small_config(tmp_path))
 
-    terminal.tick(figures(pending_count=1), READY)
-    terminal.tick(figures(pending_count=1), READY)
+    terminal.tick(replace(QUIET, pending=1))
+    terminal.tick(replace(QUIET, pending=1))
     terminal.stopping()
 
     out = capsys.readouterr().out
@@ -105,12 +118,12 @@ def test_the_pipelines_way_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     terminal = Terminal(small_config(tmp_path))
 
     for report in (
-        PipelineReport(status="starting", pid=7, start_count=1),
-        READY,
-        PipelineReport(status="waiting", start_count=1, reason="no Java here"),
-        PipelineReport(status="starting", pid=8, start_count=2),
+        ChildReport(status="starting", pid=7, start_count=1),
+        ChildReport(status="ready", pid=7, start_count=1),
+        ChildReport(status="waiting", start_count=1, reason="no Java here"),
+        ChildReport(status="starting", pid=8, start_count=2),
     ):
-        terminal.driver(report)
+        terminal.changed(child("pipeline", "Spark", tmp_path), report)
 
     starting, ready, ended, again = capsys.readouterr().out.splitlines()
     assert f"Spark starting, process 7; it writes to {tmp_path / 'spark.log'}" in starting
@@ -119,16 +132,57 @@ def test_the_pipelines_way_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Spark starting again (start 2), process 8" in again
 
 
-def test_accepting_is_told_with_the_address(
+def test_a_broker_that_comes_back_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(small_config(tmp_path))
+
+    for report in (
+        ChildReport(status="starting", pid=7, start_count=1),
+        ChildReport(status="ready", pid=7, start_count=1),
+        ChildReport(status="waiting", start_count=1, reason="killed by signal 9"),
+        ChildReport(status="starting", pid=8, start_count=2),
+        ChildReport(status="ready", pid=8, start_count=2),
+    ):
+        terminal.changed(child("broker", "the broker", tmp_path), report)
+
+    ended, back = capsys.readouterr().out.splitlines()
+    assert "the broker ended: killed by signal 9; it is started again" in ended
+    assert "the broker is back after " in back
+    assert "process 8" in back
+
+
+def test_accepting_is_told_with_the_addresses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = small_config(tmp_path, **{"delivery.enabled": "false"})
-    with running(config) as broker:
-        Terminal(config).accepting(broker)
 
-        out = capsys.readouterr().out
-        assert f"accepting on {broker.address}" in out
-        assert "`dueline deliver` has to run elsewhere" in out
+    Terminal(config).accepting(ACCEPTING)
+
+    out = capsys.readouterr().out
+    assert "waiting from before: 1,234" in out
+    assert "accepting on 127.0.0.1:1\n" in out
+    assert "RocketMQ name server on 127.0.0.1:2\n" in out
+    assert "RocketMQ 5.x clients on 127.0.0.1:3\n" in out
+    assert "`dueline deliver` has to run elsewhere" in out
+    assert "recovered" not in out
+
+
+def test_programs_are_told_the_ports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Terminal(small_config(tmp_path), as_json=True).accepting(ACCEPTING)
+
+    (ports,) = [
+        event
+        for event in map(json.loads, capsys.readouterr().out.splitlines())
+        if event["event"] == "listening"
+    ]
+    del ports["time_ms"], ports["event"]
+    assert ports == {
+        "flight": "127.0.0.1:1",
+        "name_server": "127.0.0.1:2",
+        "remoting": None,
+        "grpc_port": 3,
+    }
 
 
 def test_settings_that_differ_are_told_without_their_secrets(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_what_is_overdue_is_said_with_the_oldest_and_the_last_trouble(
 
 
 def test_a_pipeline_elsewhere_is_not_off(broker: BrokerProcess, run: Run) -> None:
-    broker.pipeline.asked()
+    broker.pipeline.asked(is_transformed=False)
 
     rows = {line[:12].strip(): line[12:] for line in run("stats").lines}
 
@@ -71,7 +71,7 @@ def test_a_pipeline_elsewhere_is_not_off(broker: BrokerProcess, run: Run) -> Non
 def test_a_pipeline_elsewhere_says_what_went_wrong_until_it_has_finished_a_batch(
     broker: BrokerProcess, run: Run
 ) -> None:
-    broker.pipeline.asked()
+    broker.pipeline.asked(is_transformed=False)
 
     complain(f"127.0.0.1:1, {broker.address}", "KeyError: 'paid', at mytx.py:5")
 
@@ -89,3 +89,17 @@ def test_a_clock_that_stands_still_is_said_first(broker: BrokerProcess, run: Run
 
     assert run("stats").lines[0].startswith("CLOCK       stands still for 7 h 59 m")
     assert json.loads(run("stats", "--json").out)["clock_ahead_ms"] > 7 * 3_600_000
+
+
+def test_who_was_limited_is_said_the_most_often_first(broker: BrokerProcess, run: Run) -> None:
+    assert "\nlimited" not in run("stats").out
+    for number in range(7):
+        for _ in range(number + 1):
+            broker.broker.quotas.note_limited(f"user u{number}")
+
+    rows = {line[:12].strip(): line[12:] for line in run("stats").lines}
+    figures = json.loads(run("stats", "--json").out)
+
+    assert rows["limited"].startswith("user u6 7 times, user u5 6 times, ")
+    assert rows["limited"].endswith(", and 2 more")
+    assert figures["limited"]["user u0"] == 1

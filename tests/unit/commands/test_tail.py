@@ -3,7 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.unit.commands.conftest import Run
-from tests.unit.server.local import carry, wait_until
+from tests.unit.server.local import carry
+from tests.waiting import wait_until
 
 from dueline.message import Message
 from dueline.server.process import BrokerProcess

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 import pytest
 from pyarrow import flight
 from tests.ports import free_ports
+from tests.waiting import wait_until
 
-from dueline.errors import OutcomeUnknown, RemoteProtocolError, Unavailable
+from dueline.errors import (
+    BrokerError,
+    Forbidden,
+    OutcomeUnknown,
+    RemoteProtocolError,
+    Unauthenticated,
+    Unavailable,
+)
 from dueline.flight import FlightClient, protocol
-from dueline.flight.errors import from_flight
+from dueline.flight.errors import from_flight, to_flight
 
 
 @pytest.mark.parametrize(
@@ -30,6 +38,24 @@ def test_what_became_of_a_call_without_an_answer_is_not_known(
 
 def test_another_error_of_flight_is_one_of_the_protocol() -> None:
     assert type(from_flight(flight.FlightInternalError("odd"), "a:1")) is RemoteProtocolError
+
+
+@pytest.mark.parametrize(
+    ("kind", "theirs"),
+    [
+        (Unauthenticated, flight.FlightUnauthenticatedError),
+        (Forbidden, flight.FlightUnauthorizedError),
+    ],
+)
+def test_refusals_are_of_a_kind_that_other_flight_clients_know(
+    kind: type[BrokerError], theirs: type[flight.FlightError]
+) -> None:
+    sent = to_flight(kind("no", reason="why"))
+
+    assert type(sent) is theirs
+    found = from_flight(sent, "a:1")
+    assert type(found) is kind
+    assert found.reason == "why"
 
 
 class _Slow(flight.FlightServerBase):  # type: ignore[misc]
@@ -54,7 +80,7 @@ def test_an_answer_that_does_not_come_in_time_is_no_refusal() -> None:
         try:
             with pytest.raises(OutcomeUnknown, match="may be done or not"):
                 client.call(protocol.PutRows(tokens=("t",)), protocol.RowsPut, timeout_s=2.0)
-            assert server.asked.is_set()
+            wait_until(server.asked.is_set, "the request")
         finally:
             server.going_on.set()
 

@@ -1,11 +1,9 @@
 """A broker in this process, without Spark: its pipeline is one function that tests call."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from tests.remoting.peer import Peer
 
@@ -16,20 +14,6 @@ from dueline.store import record as records
 from dueline.store.restore import deliveries
 from dueline.wire import RequestCode
 
-WAIT_S_MAX = 60.0
-
-_Result = TypeVar("_Result")
-
-
-def wait_until(condition: Callable[[], _Result | None], what: str) -> _Result:
-    """What the condition returns once it is true."""
-    end_s = time.monotonic() + WAIT_S_MAX
-    while not (found := condition()):
-        if time.monotonic() > end_s:
-            raise TimeoutError(f"{what}: not within {WAIT_S_MAX:g} s")
-        time.sleep(0.005)
-    return found
-
 
 def small_config(folder: Path, **flags: str) -> Config:
     """A free port and small files."""
@@ -39,6 +23,7 @@ def small_config(folder: Path, **flags: str) -> Config:
         "listen.name_server": "127.0.0.1:0",
         "listen.remoting": "127.0.0.1:0",
         "listen.grpc": "off",
+        "listen.http": "off",
         "store.commit_segment_size": "1MiB",
         "store.delay_segment_size": "1MiB",
         "store.queue_file_units": "1000",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.broker.sending_world import START_MS, World
+from tests.waiting import PATIENCE_S
 
 from dueline.broker.asking import Ask
 from dueline.broker.transactions import Half
@@ -42,7 +43,7 @@ def test_turn_that_fails_is_followed_by_another(world: World, failure: Exception
 
     asker.start()
     try:
-        assert is_asked_again.wait(30)
+        assert is_asked_again.wait(PATIENCE_S)
     finally:
         asker.stop()
     assert failures == []

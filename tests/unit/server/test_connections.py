@@ -104,3 +104,16 @@ def test_refusals_are_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -
 
     assert len(caplog.records) == 1
     assert "at most 1 open files" in caplog.text
+
+
+def test_a_peer_with_a_quota_gets_no_more_while_there_is_room_for_others() -> None:
+    budget = Connections(100, quota=lambda peer: 2 if peer == "a" else None)
+    places = [budget.enter("a", Fake()) for _ in range(3)]
+
+    assert [place is not None for place in places] == [True, True, False]
+    assert budget.refused_count == 1
+    assert all(budget.enter("b", Fake()) for _ in range(10))
+
+    assert places[0] is not None
+    places[0].leave()
+    assert budget.enter("a", Fake()) is not None

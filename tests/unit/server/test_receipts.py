@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.broker.inflight.world import World
+from tests.waiting import PATIENCE_S
 
 from dueline.server.receipts import ReceiptWriter
 
@@ -28,7 +29,7 @@ def test_acknowledgements_are_written_and_answered(world: World) -> None:
 
     writer.start()
     world.inflight.acknowledge("g", "t", held.receipt, lambda error: answered.set())
-    assert answered.wait(30)
+    assert answered.wait(PATIENCE_S)
     writer.stop()
     world.inflight.close()
 
@@ -59,7 +60,7 @@ def test_failed_write_ends_the_thread_with_a_word(
     writer = ReceiptWriter(world.inflight, on_failure=fail)
     writer.start()
     world.inflight.acknowledge("g", "t", held.receipt, errors.append)
-    assert failed.wait(30)
+    assert failed.wait(PATIENCE_S)
     writer.stop()
 
     assert errors == failures

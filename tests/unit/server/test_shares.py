@@ -110,3 +110,24 @@ def test_a_tally_agrees_with_a_counter(steps: list[tuple[str, bool]]) -> None:
         if +model:
             assert model[tally.largest()] == max(model.values())
         assert all(tally.count(each) == model[each] for each in "abc")
+
+
+def test_a_peer_with_a_quota_gets_no_more_while_there_is_enough() -> None:
+    told: list[str] = []
+    shares = Shares(
+        "waiting pulls",
+        100,
+        quota=lambda peer: 2 if peer == "a" else None,
+        on_limited=told.append,
+    )
+    first = shares.take("a", "1")
+    shares.take("a", "2")
+
+    with pytest.raises(LimitExceeded, match="waiting pulls of a: expected at most 2"):
+        shares.take("a", "3")
+    for number in range(10):
+        shares.take("b", str(number))
+    first.leave()
+    shares.take("a", "3")
+
+    assert told == ["address a"]

@@ -3,15 +3,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.descriptors import no_descriptors
-from tests.unit.server.local import wait_until
+from tests.waiting import wait_until
 
-from dueline.broker.pipeline import PipelineReport, PipelineStatus
-from dueline.clock import Clock
 from dueline.server import supervisor as supervisors
+from dueline.server.child import Child, ChildReport, Restarts
 from dueline.server.supervisor import Supervisor
 
 pytestmark = pytest.mark.slow
@@ -42,18 +43,42 @@ sys.stdin.read()
 class Watched:
     """A supervisor, what it told, and its log."""
 
-    def __init__(self, folder: Path, script: str) -> None:
-        self.told: list[PipelineReport] = []
+    def __init__(self, folder: Path, script: str, **changes: Any) -> None:
+        self.told: list[ChildReport] = []
+        self.lines: list[bytes] = []
+        self.complaints: list[str] = []
+        self.given_up: list[tuple[str, int]] = []
         self.failures: list[BaseException] = []
         self.log_path = folder / "child.log"
-        self.status = PipelineStatus(Clock(), on_change=self.told.append)
-        self.supervisor = Supervisor(
-            [sys.executable, "-c", script],
-            os.environ,
+        child = Child(
+            name="pipeline",
+            title="Spark",
+            command=(sys.executable, "-c", script),
+            environ=os.environ,
             log_path=self.log_path,
-            status=self.status,
-            on_failure=self.failures.append,
+            restarts=Restarts(pause_s_min=0.01, pause_s_max=0.04),
         )
+        self.supervisor = Supervisor(replace(child, **changes), self)
+
+    def changed(self, child: Child, report: ChildReport) -> None:
+        self.told.append(report)
+
+    def said(self, child: Child, line: bytes) -> bool:
+        self.lines.append(line)
+        return not line.startswith(b"#")
+
+    def complained(self, child: Child, text: str) -> None:
+        self.complaints.append(text)
+
+    def gave_up(self, child: Child, reason: str, status: int) -> None:
+        self.given_up.append((reason, status))
+
+    def failed(self, error: BaseException) -> None:
+        self.failures.append(error)
+
+    @property
+    def report(self) -> ChildReport:
+        return self.supervisor.report()
 
     @property
     def statuses(self) -> list[str]:
@@ -63,20 +88,19 @@ class Watched:
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     def wait_for_pid(self) -> int:
-        return wait_until(lambda: self.status.report().pid, "the child's start")
+        return wait_until(lambda: self.report.pid, "the child's start")
 
 
-Supervise = Callable[[str], Watched]
+Supervise = Callable[..., Watched]
 
 
 @pytest.fixture
-def supervise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervise]:
+def supervise(tmp_path: Path) -> Iterator[Supervise]:
     """Start supervisors that do not wait long; they are stopped at the end."""
-    monkeypatch.setattr(supervisors, "BACKOFF_S_MIN", 0.01)
     started: list[Watched] = []
 
-    def start(script: str) -> Watched:
-        watched = Watched(tmp_path, script)
+    def start(script: str, **changes: Any) -> Watched:
+        watched = Watched(tmp_path, script, **changes)
         started.append(watched)
         watched.supervisor.start()
         return watched
@@ -96,18 +120,14 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def test_a_child_is_ready_when_it_has_finished_a_batch(supervise: Supervise) -> None:
+def test_a_child_is_ready_when_somebody_says_so(supervise: Supervise) -> None:
     watched = supervise(UNTIL_TOLD)
     pid = watched.wait_for_pid()
 
-    watched.status.asked()
-    assert watched.status.report().status == "starting", "nothing can be delivered yet"
-    watched.status.committed()
-    watched.status.committed()
+    watched.supervisor.ready()
+    watched.supervisor.ready()
 
-    report = watched.status.report()
-    assert (report.status, report.pid, report.start_count) == ("ready", pid, 1)
-    assert report.asked_ms is not None
+    assert watched.report == ChildReport(status="ready", pid=pid, start_count=1)
     assert watched.statuses == ["starting", "ready"]
 
 
@@ -116,7 +136,7 @@ def test_a_killed_child_is_started_again(supervise: Supervise) -> None:
     first = watched.wait_for_pid()
 
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: watched.status.report().start_count == 2, "another start")
+    wait_until(lambda: watched.report.start_count == 2, "another start")
     second = watched.wait_for_pid()
 
     assert second != first
@@ -127,40 +147,60 @@ def test_a_killed_child_is_started_again(supervise: Supervise) -> None:
 def test_a_child_that_fails_at_once_is_tried_again_and_again(supervise: Supervise) -> None:
     watched = supervise("print('2026-01-01 00:00:00,000 CRITICAL no Java here'); exit(1)")
 
-    wait_until(lambda: watched.status.report().start_count >= 3, "three starts")
+    wait_until(lambda: watched.report.start_count >= 3, "three starts")
 
     waiting = [report for report in watched.told if report.status == "waiting"]
     assert waiting[0].reason == "no Java here"
     assert watched.log().count("no Java here") >= 2
 
 
-def test_an_error_is_known_while_the_child_goes_on_and_gone_after_a_batch(
-    supervise: Supervise,
-) -> None:
+def test_a_complaint_is_told_while_the_child_goes_on(supervise: Supervise) -> None:
     watched = supervise(
         f"print('2026-01-01 00:00:00,000 WARNING 1 / 0 failed', flush=True); {UNTIL_TOLD}"
     )
 
-    wait_until(lambda: watched.status.report().error == "1 / 0 failed", "the error")
-    assert watched.status.report().error_ms is not None
-    watched.status.committed()
+    wait_until(lambda: watched.complaints == ["1 / 0 failed"], "the complaint")
 
-    assert (watched.status.report().error, watched.status.report().error_ms) == ("", None)
+    assert is_alive(watched.wait_for_pid())
 
 
 REFUSING = "print('2026-01-01 00:00:00,000 CRITICAL transform: no such', flush=True); exit(2)"
 
 
-def test_a_child_whose_arguments_are_wrong_is_not_started_again(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, REFUSING)
-    watched.supervisor.start()
-    wait_until(lambda: watched.failures, "the refusal")
-    watched.supervisor.stop()
+def test_a_child_whose_arguments_are_wrong_is_not_started_again(supervise: Supervise) -> None:
+    watched = supervise(REFUSING)
 
-    (failure,) = watched.failures
-    assert isinstance(failure, supervisors.PipelineRefused)
-    assert failure.message.endswith("set up: transform: no such")
-    assert watched.status.report().start_count == 1
+    wait_until(lambda: watched.given_up, "the refusal")
+
+    assert watched.given_up == [("transform: no such", 2)]
+    assert watched.report == ChildReport(
+        status="stopped", start_count=1, reason="transform: no such"
+    )
+
+
+def test_a_child_that_never_becomes_ready_is_given_up_if_there_is_a_bound(
+    supervise: Supervise,
+) -> None:
+    watched = supervise("exit(3)", restarts=Restarts(pause_s_min=0.01, failure_count_max=3))
+
+    wait_until(lambda: watched.given_up, "the end of patience")
+
+    assert watched.given_up[0][1] == 3
+    assert watched.statuses.count("starting") == 3
+
+
+def test_starts_that_became_ready_are_no_failures(supervise: Supervise) -> None:
+    watched = supervise(
+        UNTIL_TOLD, restarts=Restarts(pause_s_min=0.001, pause_s_max=0.002, failure_count_max=2)
+    )
+    for count in range(1, 6):
+        wait_until(lambda count=count: watched.report.start_count == count, "a start")  # type: ignore[misc]
+        pid = watched.wait_for_pid()
+        watched.supervisor.ready()
+        os.kill(pid, signal.SIGKILL)
+
+    wait_until(lambda: watched.report.start_count == 6, "the next start")
+    assert watched.given_up == []
 
 
 def test_a_child_that_has_been_ready_is_started_again_whatever_it_says(
@@ -171,10 +211,72 @@ def test_a_child_that_has_been_ready_is_started_again_whatever_it_says(
         "print('started', flush=True); sys.stdin.read()"
     )
     wait_until(lambda: "started" in watched.log(), "the child's start")
-    watched.status.committed()
+    watched.supervisor.ready()
     os.kill(watched.wait_for_pid(), signal.SIGTERM)
 
-    wait_until(lambda: watched.status.report().start_count >= 2, "another start")
+    wait_until(lambda: watched.report.start_count >= 2, "another start")
+
+
+ECHO = """
+import sys
+print("# from a library", flush=True)
+print("to the log", file=sys.stderr, flush=True)
+for line in sys.stdin:
+    print("heard", line, end="", flush=True)
+"""
+
+
+def test_orders_go_in_and_what_it_tells_comes_out(supervise: Supervise) -> None:
+    watched = supervise(ECHO, tells=True)
+    watched.wait_for_pid()
+
+    assert watched.supervisor.order(b"one\n")
+
+    wait_until(lambda: b"heard one\n" in watched.lines, "the answer")
+    wait_until(lambda: "to the log" in watched.log(), "the log")
+    assert "# from a library" in watched.log(), "what means nothing is kept for people"
+    assert "heard" not in watched.log()
+
+
+def test_an_order_for_a_child_that_is_gone_is_not_given(supervise: Supervise) -> None:
+    watched = supervise(ECHO, tells=True, restarts=Restarts(pause_s_min=60, pause_s_max=60))
+    pid = watched.wait_for_pid()
+
+    os.kill(pid, signal.SIGKILL)
+
+    wait_until(lambda: watched.report.status == "waiting", "its end")
+    assert not watched.supervisor.order(b"one\n")
+    assert watched.report.reason == "killed by signal 9"
+
+
+def test_a_child_that_may_be_killed_is_not_waited_for(supervise: Supervise) -> None:
+    watched = supervise(STUBBORN, is_killed=True)
+    pid = watched.wait_for_pid()
+    wait_until(lambda: "started" in watched.log(), "the child to ignore signals")
+
+    watched.supervisor.stop()
+
+    assert not is_alive(pid)
+
+
+SCRATCH = """
+import os, sys, tempfile
+folder = tempfile.mkdtemp()
+open(os.path.join(folder, "file"), "w").close()
+print(os.environ["TMPDIR"], folder, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_temporary_files_of_a_killed_child_are_removed(supervise: Supervise) -> None:
+    watched = supervise(SCRATCH, has_scratch=True, is_killed=True)
+    given, used = wait_until(lambda: watched.log().split(), "the folders")
+    assert Path(used).parent == Path(given)
+    assert Path(used, "file").exists()
+
+    watched.supervisor.stop()
+
+    assert not Path(given).exists()
 
 
 def test_a_warning_of_an_earlier_run_is_not_the_reason_of_a_later_end(
@@ -189,7 +291,7 @@ if not os.path.exists("{0}"):
 os.kill(os.getpid(), signal.SIGKILL)
 """
     watched = supervise(script.format(tmp_path / "mark"))
-    wait_until(lambda: watched.status.report().start_count >= 3, "three starts")
+    wait_until(lambda: watched.report.start_count >= 3, "three starts")
 
     reasons = [report.reason for report in watched.told if report.status == "waiting"]
     assert reasons[0] == "old trouble"
@@ -197,14 +299,13 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_pauses_double_up_to_a_bound(
-    supervise: Supervise, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    supervise: Supervise, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(supervisors, "BACKOFF_S_MAX", 0.04)
     watched = supervise("exit(3)")
 
-    wait_until(lambda: watched.status.report().start_count >= 5, "five starts")
+    wait_until(lambda: watched.report.start_count >= 5, "five starts")
 
-    pauses = [record.args[1] for record in caplog.records if "starting it again" in record.msg]  # type: ignore[index]
+    pauses = [record.args[2] for record in caplog.records if "starting it again" in record.msg]  # type: ignore[index]
     assert pauses[:4] == [0.01, 0.02, 0.04, 0.04]
 
 
@@ -215,19 +316,17 @@ def test_stopping_ends_the_child_and_does_not_start_another(supervise: Supervise
     watched.supervisor.stop()
 
     assert not is_alive(pid)
-    assert watched.status.report().status == "stopped"
+    assert watched.report.status == "stopped"
     assert watched.statuses.count("starting") == 1
 
 
-def test_a_child_that_does_not_want_to_end_is_ended(
-    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervisors, "STOP_S_MAX", 0.1)
+def test_a_child_that_does_not_want_to_end_is_ended(supervise: Supervise) -> None:
     watched = supervise(STUBBORN)
     pid = watched.wait_for_pid()
     wait_until(lambda: "started" in watched.log(), "the child to ignore signals")
 
-    watched.supervisor.stop()
+    watched.supervisor.ask_to_end()
+    watched.supervisor.wait(0.1)
 
     assert not is_alive(pid)
 
@@ -247,17 +346,13 @@ def test_what_a_child_leaves_behind_is_ended_too(
 
 def test_a_child_ends_when_the_supervisors_process_is_killed(tmp_path: Path) -> None:
     script = f"""
-import os, sys, threading
+import sys, threading
+sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from dueline.broker.pipeline import PipelineStatus
-from dueline.clock import Clock
-from dueline.server.supervisor import Supervisor
-status = PipelineStatus(Clock(), on_change=lambda report: print(report.pid, flush=True))
-supervisor = Supervisor(
-    [sys.executable, "-c", {UNTIL_TOLD!r}], os.environ, log_path=Path("child.log"),
-    status=status, on_failure=print,
-)
-supervisor.start()
+from tests.unit.server.test_supervisor import Watched
+watched = Watched(Path(), {UNTIL_TOLD!r})
+watched.supervisor.start()
+print(watched.wait_for_pid(), flush=True)
 threading.Event().wait()
 """
     with subprocess.Popen(
@@ -294,6 +389,86 @@ def test_a_child_that_cannot_be_started_is_tried_again(
 ) -> None:
     with no_descriptors():
         watched = supervise(UNTIL_TOLD)
-        wait_until(lambda: "could not be started" in watched.status.report().reason, "a reason")
+        wait_until(lambda: "could not be started" in watched.report.reason, "a reason")
 
     assert is_alive(watched.wait_for_pid())
+
+
+@pytest.fixture
+def spare_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisors, "SPARE_AFTER_S", 0.0)
+
+
+def spare_of(watched: Watched) -> int:
+    def found() -> int | None:
+        spare = watched.supervisor._spare
+        return spare.pid if spare is not None else None
+
+    return wait_until(found, "a spare")
+
+
+@pytest.mark.usefixtures("spare_at_once")
+def test_a_spare_takes_the_place_of_a_child_that_was_killed(supervise: Supervise) -> None:
+    watched = supervise(UNTIL_TOLD, has_spare=True)
+    first = watched.wait_for_pid()
+    spare = spare_of(watched)
+    assert spare != first
+    wait_until(lambda: watched.log().count("started") == 1, "its log")
+
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: watched.report.pid == spare, "the spare at work")
+
+    assert watched.report.start_count == 2
+    wait_until(lambda: watched.log().count("started") == 2, "what the spare has said")
+    assert spare_of(watched) != spare
+
+
+@pytest.mark.usefixtures("spare_at_once")
+def test_a_spare_that_has_died_is_not_used(supervise: Supervise) -> None:
+    watched = supervise(UNTIL_TOLD, has_spare=True)
+    first = watched.wait_for_pid()
+    spare = spare_of(watched)
+    os.kill(spare, signal.SIGKILL)
+    wait_until(lambda: not is_alive(spare), "the spare's end")
+
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: watched.report.start_count == 2, "another start")
+
+    assert watched.wait_for_pid() not in (first, spare)
+
+
+@pytest.mark.usefixtures("spare_at_once")
+def test_at_the_end_no_spare_is_left(supervise: Supervise) -> None:
+    watched = supervise(UNTIL_TOLD, has_spare=True)
+    spare = spare_of(watched)
+
+    watched.supervisor.stop()
+
+    assert not is_alive(spare)
+
+
+def test_a_spare_that_cannot_be_started_is_done_without(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervisors, "SPARE_AFTER_S", 0.2)
+    watched = supervise(UNTIL_TOLD, has_spare=True)
+    pid = watched.wait_for_pid()
+
+    with no_descriptors():
+        wait_until(lambda: "has no spare" in caplog.text, "a warning")
+
+    assert (watched.report.pid, watched.report.start_count) == (pid, 1)
+
+
+def test_what_a_child_that_may_be_killed_leaves_behind_is_killed_at_once(
+    supervise: Supervise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisors, "_GROUP_S_MAX", 3_600.0)
+    watched = supervise(WITH_CHILD, is_killed=True)
+    wait_until(lambda: "child" in watched.log(), "the child's child")
+    left = int(watched.log().split()[1])
+
+    os.kill(watched.wait_for_pid(), signal.SIGKILL)
+    wait_until(lambda: watched.report.start_count == 2, "another start")
+
+    wait_until(lambda: not is_alive(left), "its end")

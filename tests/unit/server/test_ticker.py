@@ -1,7 +1,7 @@
 import threading
 
 import pytest
-from tests.unit.server.local import wait_until
+from tests.waiting import wait_until
 
 from dueline.clock import Clock
 from dueline.errors import Unavailable
@@ -152,3 +152,19 @@ def test_a_gate_without_disk_space_is_tried_again_and_ends_nothing() -> None:
     wait_until(lambda: gate.opened, "an open gate")
     ticker.stop()
     assert failures == []
+
+
+def test_an_end_that_comes_while_news_are_cleared_is_seen() -> None:
+    ticker = ticker_of(Gate())
+
+    class News(threading.Event):
+        def clear(self) -> None:
+            ticker._stopping.set()
+            self.set()
+            super().clear()
+
+    ticker._news = News()
+    ticker._news.set()
+    ticker.start()
+
+    wait_until(lambda: ticker._thread and not ticker._thread.is_alive(), "the thread's end")

@@ -3,7 +3,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from tests.unit.server.local import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 from dueline.broker.writing import Results
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, StoreClosed, Unavailable
@@ -23,7 +23,7 @@ class Disk:
 
     def put_all(self, messages: Sequence[Message]) -> Results:
         self.busy.set()
-        assert self.ready.wait(30)
+        assert self.ready.wait(PATIENCE_S)
         if self.error is not None:
             raise self.error
         self.groups.append([message.body for message in messages])
@@ -86,7 +86,7 @@ def test_what_gathers_behind_a_slow_write_is_written_together() -> None:
     disk, answers = Disk(), Answers()
     with writing(disk) as (writer, _):
         writer.submit(messages("a"), answers)
-        assert disk.busy.wait(30)
+        assert disk.busy.wait(PATIENCE_S)
         writer.submit(messages("b", "bad"), answers)
         writer.submit(messages("c"), answers)
         disk.ready.set()
@@ -99,7 +99,7 @@ def test_more_than_may_wait_is_refused_at_once_and_told_so() -> None:
     disk, answers = Disk(), Answers()
     with writing(disk, count_max=3) as (writer, _):
         writer.submit(messages("a"), answers)
-        assert disk.busy.wait(30)
+        assert disk.busy.wait(PATIENCE_S)
         writer.submit(messages("b", "c"), answers)
         with pytest.raises(LimitExceeded, match="busy: expected at most 3 messages") as caught:
             writer.submit(messages("d", "e"), answers)
@@ -112,7 +112,7 @@ def test_bytes_are_bounded_too() -> None:
     disk, answers = Disk(), Answers()
     with writing(disk, size_bytes_max=10) as (writer, _):
         writer.submit(messages("a"), answers)
-        assert disk.busy.wait(30)
+        assert disk.busy.wait(PATIENCE_S)
         writer.submit(messages("12345678"), answers)
         with pytest.raises(LimitExceeded, match="expected at most 10 bytes"):
             writer.submit(messages("abc"), answers)

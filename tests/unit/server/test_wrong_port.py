@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.server.local import running, small_config
+from tests.waiting import PATIENCE_S
 
 import grpc
 from dueline.client import Producer
@@ -41,7 +42,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
 
 @pytest.mark.parametrize("name", ["name_server", "remoting", "grpc"])
 def test_a_browser_is_told_which_port_it_is(ports: Ports, name: str) -> None:
-    with socket.create_connection(("127.0.0.1", getattr(ports, name)), timeout=60) as peer:
+    with socket.create_connection(("127.0.0.1", getattr(ports, name)), timeout=PATIENCE_S) as peer:
         peer.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = b""
         while data := peer.recv(4096):
@@ -59,7 +60,7 @@ def test_a_grpc_client_is_told_that_it_is_the_wrong_port(ports: Ports, name: str
         grpc.insecure_channel(f"127.0.0.1:{getattr(ports, name)}") as channel,
         pytest.raises(grpc.RpcError) as caught,
     ):
-        channel.unary_unary("/service/method")(b"", timeout=60)
+        channel.unary_unary("/service/method")(b"", timeout=PATIENCE_S)
 
     assert "http1.x server" in str(caught.value)
 

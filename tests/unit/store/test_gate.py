@@ -94,3 +94,22 @@ def test_rows_of_one_batch_are_sorted_by_time() -> None:
 
     assert rows.visible_ms.tolist() == [3, 3, 7, 7]
     assert rows.position.tolist() == [1, 3, 0, 2]
+
+
+@given(BATCHES, st.sets(st.integers(1000, 1030)), st.integers(0, 25))
+def test_due_times_change_and_nothing_else(
+    batches: list[list[int]], origins: set[int], until: int
+) -> None:
+    gate, rows = filled(batches)
+    gate.open(until)
+    chosen = sorted(origins)
+
+    gate.set_due(int64s(*chosen), int64s(*(-origin for origin in chosen)))
+
+    found = gate.rows()
+    by_origin = dict(zip(found.origin.tolist(), found.due_ms.tolist(), strict=True))
+    waiting = {position + 1000: time for time, position in rows if time > until}
+    assert by_origin == {
+        origin: -origin if origin in origins else time for origin, time in waiting.items()
+    }
+    assert sorted(found.visible_ms.tolist()) == sorted(waiting.values())

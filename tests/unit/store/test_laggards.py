@@ -22,6 +22,7 @@ from tests.unit.store.making import (
 
 from dueline.audit import Severity, audit
 from dueline.store import Answer, Store
+from dueline.store.road import RoadRule
 
 WAIT_MS = 10_000
 OPTIONS = replace(SMALL, order_wait_ms=WAIT_MS)
@@ -58,6 +59,32 @@ def test_what_is_due_later_waits_for_what_is_late(store: Store, wall: Wall) -> N
     assert bodies(store) == [b"sooner", b"later"]
     times = [record.store_ms for record in read_all(store)]
     assert times == [START_MS + 1_000, START_MS + 5_000]
+
+
+def test_a_rule_of_another_topic_changes_no_order(store: Store, wall: Wall) -> None:
+    store.numbers.set_rule("other", RoadRule(rate=5))
+    stand_at_gate(store, wall)
+    wall.advance(700)
+
+    carry_over(store)
+
+    assert bodies(store) == [b"sooner", b"later"]
+
+
+def test_one_that_nobody_waits_for_any_more_is_still_in_order_if_others_are_waited_for(
+    store: Store, wall: Wall
+) -> None:
+    store.put(delayed(12_000, b"last"))
+    carry_over(store)
+    store.put(delayed(1_000, b"first"))
+    store.put(delayed(11_000, b"second"))
+    wall.advance(12_500)
+    store.open_gate()
+    assert bodies(store) == []
+
+    carry_over(store)
+
+    assert bodies(store) == [b"first", b"second", b"last"]
 
 
 def test_other_queues_do_not_wait(store: Store, wall: Wall) -> None:

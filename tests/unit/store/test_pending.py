@@ -19,7 +19,7 @@ from tests.unit.store.making import (
     take_window,
 )
 
-from dueline.errors import InvalidRequest, LimitExceeded
+from dueline.errors import LimitExceeded
 from dueline.message import Message, message_id, pack_host
 from dueline.store import Answer, Changed, Name, PutResult, Store, restore
 from dueline.store.states import CANCELLED, DELIVERED, PENDING
@@ -406,18 +406,13 @@ def test_other_keys_with_the_same_hash_are_not_found(
     assert store.pending_count() == 1
 
 
-def test_counts_by_bucket_need_a_bucket(store: Store) -> None:
-    with pytest.raises(InvalidRequest, match="bucket"):
-        store.pending_by_bucket(0)
-
-
 def test_counts(store: Store) -> None:
     store.put_all([delayed(5, topic="a"), delayed(1500, topic="b"), delayed(1600, topic="b")])
 
     assert store.pending_count() == 3
-    assert store.pending_by_topic() == {"a": 1, "b": 2}
-    assert store.pending_by_bucket(1000) == {START_MS: 1, START_MS + 1000: 2}
-    assert store.pending_by_bucket(1000, "a") == {START_MS: 1}
+    assert store.survey().pending_by_topic() == {"a": 1, "b": 2}
+    assert store.survey().pending_by_bucket(1000) == {START_MS: 1, START_MS + 1000: 2}
+    assert store.survey().pending_by_bucket(1000, "a") == {START_MS: 1}
 
 
 # Recalling
@@ -433,7 +428,7 @@ def test_recall_takes_the_message_of_that_id_in_that_topic_alone(store: Store) -
     assert store.recall("orders", "u1") == Answer.CANCELLED
 
     assert store.recall("orders", "u1") == Answer.CANCELLED
-    assert store.pending_by_topic() == {"orders": 1, "other": 1}
+    assert store.survey().pending_by_topic() == {"orders": 1, "other": 1}
     assert [found.unique_id for found in store.find_delayed("u2")] == ["u2"]
 
 

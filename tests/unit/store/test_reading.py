@@ -22,6 +22,7 @@ from dueline.errors import NotFound
 from dueline.message import Message
 from dueline.store import ReadStatus, Store
 from dueline.store import record as records
+from dueline.store.files import File
 
 
 @pytest.fixture
@@ -214,3 +215,35 @@ def test_queues_are_listed(ten: Store) -> None:
     assert ten.queues() == [("orders", 0), ("x", 5)]
     assert ten.offset_range("x", 5) == (0, 1)
     assert ten.offset_range("x", 6) == (0, 0)
+
+
+def test_what_is_in_memory_is_at_hand(ten: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    is_cached = True
+
+    def answer(file: File, start: int, end: int) -> bool:
+        asked.append((start, end))
+        return is_cached
+
+    monkeypatch.setattr(File, "is_cached", answer)
+    records_at = [ten.read("orders", 0, offset, count_max=1) for offset in range(10)]
+    sizes = [len(result.records[0]) for result in records_at]
+
+    assert ten.is_at_hand("orders", 0, 2, count_max=3)
+    assert asked == [(sum(sizes[:2]), sum(sizes[:5]))], "exactly what would be read"
+    is_cached = False
+    assert not ten.is_at_hand("orders", 0, 2, count_max=3)
+    assert ten.is_at_hand("orders", 0, 10, count_max=3), "there is nothing to read"
+    assert ten.is_at_hand("others", 0, 0, count_max=3)
+
+
+def test_units_of_a_file_are_at_hand_when_they_were_read(
+    ten: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(File, "is_cached", lambda file, start, end: True)
+    ten.checkpoint()
+
+    assert not ten.is_at_hand("orders", 0, 0, count_max=2)
+    assert found(ten, 0, count_max=2) == [b"0", b"1"]
+    assert ten.is_at_hand("orders", 0, 2, count_max=2)
+    assert found(ten, 2, count_max=2) == [b"2", b"3"]

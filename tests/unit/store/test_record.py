@@ -24,6 +24,7 @@ from dueline.store.record import (
     Record,
     body_crc,
     decode,
+    decode_checked,
     fold,
     is_sound,
     reference,
@@ -148,6 +149,7 @@ def test_every_flipped_bit_is_noticed_without_decoding(name: str) -> None:
     record = SAMPLES[name]
     data = seal(record)
     assert is_sound(memoryview(data), record.position)
+    assert decode_checked(memoryview(data)) == decode(data)
     assert not is_sound(memoryview(data), record.position + 1)
     assert not is_sound(memoryview(data + b"x"), record.position)
     assert not any(is_sound(memoryview(data[:size]), record.position) for size in range(len(data)))

@@ -115,7 +115,7 @@ def describe(store: Store) -> dict[str, object]:
     return {
         "visible": [(r.body, r.queue_offset, r.store_ms, r.position) for r in read_all(store)],
         "pending": take_window(store).select(["origin", "due_ms", "topic"]).to_pylist(),
-        "by topic": store.pending_by_topic(),
+        "by topic": store.survey().pending_by_topic(),
         "gate": (store.gate_row_count, store.gate_next_ms),
         "keys": [len(store.query("orders", f"k{number}")) for number in range(30)],
         "cancelled": store.find_delayed("k29")[0].state,
@@ -211,7 +211,7 @@ def test_table_is_there_as_a_whole_or_not_at_all(tmp_path: Path, wall: Wall, cut
     with open_store(path, wall) as again:
         assert again.pending_count() == 1
         assert again.put_many(table).first_seq == 1
-        assert again.pending_by_topic() == {"orders": 1, "t": 5}
+        assert again.survey().pending_by_topic() == {"orders": 1, "t": 5}
 
 
 def test_torn_delivery_is_made_again(tmp_path: Path, wall: Wall) -> None:

@@ -12,6 +12,7 @@ from tests.unit.store.making import int64s
 
 from dueline.store.corner import Corner, Key
 from dueline.store.files import Files
+from dueline.store.held import NOTHING
 from dueline.store.run import OpenRun, Run, TopicList, Units, write_run
 from dueline.store.states import DELIVERED, States
 
@@ -80,11 +81,11 @@ def test_both_kinds_hold_what_a_loop_finds(
     ][:limit]
 
     for one in (opened, sealed):
-        found = one.inside(corner, states, after=after, limit=limit)
+        found = one.inside(corner, states, NOTHING, after=after, limit=limit)
         assert found.seq.tolist() == expected
         assert found.position.tolist() == [10 * seq for seq in expected]
         assert found.queue_id.tolist() == expected
-        assert one.next_due_ms(states) == (pending[0][0] if pending else None)
+        assert one.next_due_ms(states, NOTHING) == (pending[0][0] if pending else None)
         scanned = sorted(seq for units in one.scan(states) for seq in units.seq.tolist())
         assert scanned == sorted(seq for _, seq in pending)
     sealed.close()

@@ -155,3 +155,17 @@ def test_other_bytes_are_no_snapshot(tmp_path: Path, data: bytes) -> None:
 def test_missing_snapshot_is_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         states.load(Files(), tmp_path / "states")
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 4, 5, 8, 9, 10])
+def test_the_first_that_waits_is_found_step_by_step(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "_STEP", 4)
+    codes = np.full(10, states.DELIVERED, dtype=np.uint8)
+    codes[first:] = states.PENDING
+    found = states.States(100, codes)
+
+    found.trim(110, least=1)
+
+    assert found.base == 100 + first

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from dueline.errors import InvalidRequest
-from dueline.wire.header import Header, Long, camel_case, header, wire
+from dueline.wire.header import Header, Long, header, wire
 
 
 @header
@@ -123,7 +123,3 @@ def test_header_cannot_be_changed() -> None:
 
     with pytest.raises(dataclasses.FrozenInstanceError):
         decoded.count = 5  # type: ignore[misc]
-
-
-def test_camel_case_keeps_single_words() -> None:
-    assert [camel_case("topic"), camel_case("max_msg_nums")] == ["topic", "maxMsgNums"]

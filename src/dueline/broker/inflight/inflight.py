@@ -174,21 +174,35 @@ class InFlight:
 
     # Receipts
 
-    def acknowledge(self, group: str, topic: str, receipt: str, done: Done) -> None:
+    def acknowledge(self, group: str, topic: str, receipt: str, done: Done | None) -> None:
         """Acknowledge; `done` is called when it is on disk, or with what went wrong.
 
         Raises:
             InvalidReceipt: not ours, or replaced; `done` is not called.
             Unavailable, StoreClosed: it cannot be written; `done` is not called.
         """
-        self._acknowledge(group, topic, receipt, done)
+        lane_set, lane, offset, serial = self._parse(group, topic, receipt)
+        with lane_set.lock:
+            entry = lane.entries.get(offset)
+            if entry is None:
+                if offset >= lane.cursor:
+                    raise InvalidReceipt("receipt: expected one of this store, found another's")
+                # Done before; who asks again wants to be sure.
+                self._log.append((), done)
+                return
+            _check_serial(entry, serial)
+            freed = lane.finish(offset)
+            self._log.append([finish(lane, offset)], done)
+            self._lanes.publish(lane_set, (lane,))
+        if freed is not None:
+            lane_set.wake()
 
     def acknowledge_all(self, acks: Sequence[Ack], done: Callable[[Outcomes], None]) -> None:
         """Acknowledge many; `done` gets an outcome for each when all are on disk."""
         outcomes: Outcomes = []
         for ack in acks:
             try:
-                self._acknowledge(*ack, None)
+                self.acknowledge(*ack, None)
             except BrokerError as error:
                 outcomes.append(error)
             else:
@@ -205,23 +219,6 @@ class InFlight:
             self._log.append((), written)
         except BrokerError as error:
             written(error)
-
-    def _acknowledge(self, group: str, topic: str, receipt: str, done: Done | None) -> None:
-        lane_set, lane, offset, serial = self._parse(group, topic, receipt)
-        with lane_set.lock:
-            entry = lane.entries.get(offset)
-            if entry is None:
-                if offset >= lane.cursor:
-                    raise InvalidReceipt("receipt: expected one of this store, found another's")
-                # Done before; who asks again wants to be sure.
-                self._log.append((), done)
-                return
-            _check_serial(entry, serial)
-            freed = lane.finish(offset)
-            self._log.append([finish(lane, offset)], done)
-            self._lanes.publish(lane_set, (lane,))
-        if freed is not None:
-            lane_set.wake()
 
     def extend(
         self, group: str, topic: str, receipt: str, invisible_ms: Callable[[int], int] | int
@@ -336,7 +333,9 @@ class InFlight:
 
     def held_count(self, group: str, topic: str) -> int:
         """How many messages the group holds, parked ones included."""
-        lane_set = self._lanes.of(group, topic)
+        lane_set = self._lanes.known(group, topic)
+        if lane_set is None:
+            return 0
         with lane_set.lock:
             return sum(len(lane.entries) for lane in list(lane_set.lanes.values()))
 

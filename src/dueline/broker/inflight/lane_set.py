@@ -17,7 +17,7 @@ from dueline.broker.names import retry_topic
 from dueline.message import decode_properties
 from dueline.store import ReadResult, ReadStatus, Record
 from dueline.store.reading import Accept
-from dueline.store.record import decode
+from dueline.store.record import decode_checked
 
 __all__ = ["LaneSet", "QueueReader", "decoded"]
 
@@ -90,5 +90,5 @@ class LaneSet:
 
 def decoded(view: memoryview) -> tuple[Record, dict[str, str]]:
     """A record that the store has just checked."""
-    record = decode(view)
+    record = decode_checked(view)
     return record, decode_properties(record.properties)

@@ -108,6 +108,10 @@ class Lanes:
 
     # Finding
 
+    def known(self, group: str, topic: str) -> LaneSet | None:
+        """The lanes of a group, if it has ever received something of the topic."""
+        return self._sets.get((group, topic))
+
     def of(self, group: str, topic: str) -> LaneSet:
         lane_set = self._sets.get((group, topic))
         if lane_set is None:
@@ -163,7 +167,7 @@ class Lanes:
         if found is not None:
             return found
         with self._lock:
-            # Whoever meets a message of another topic makes that topic's lane, under its own lock.
+            # Who meets a message of another topic makes that topic's lane, under its own lock.
             found = lane_set.lanes.get(queue_id)
             if found is not None:
                 return found

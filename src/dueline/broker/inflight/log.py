@@ -17,7 +17,7 @@ are known as foreign.
 
 `T` is the clock's time where it stands. Within a run it only grows; if a later run begins at an
 earlier time, the wall clock was ahead before and was set right, and everything that is held moves
-back by the difference: a message is hidden for no longer than whoever received it asked for.
+back by the difference: a message is hidden for no longer than its receiver asked for.
 
 `append` never blocks: it gathers changes. `flush`, called by the owner's thread, writes what has
 gathered with one write, and one fsync if somebody waits for it. Acknowledgements wait; receipts do

@@ -2,9 +2,9 @@
 
     | version (1) | epoch (4) | lane (4) | offset (8) | serial (4) | crc32 (4) |   as base64 text
 
-It names the holding, not the consumer: whoever has it may use it. The epoch is that of the store's
-file of receipts, so one that was made before the store's folder was deleted is not taken for a
-new one. Text that is no receipt of ours is refused, whatever it is.
+It names the holding, not the consumer: anybody who has it may use it. The epoch is that of the
+store's file of receipts, so one that was made before the store's folder was deleted is not taken
+for a new one. Text that is no receipt of ours is refused, whatever it is.
 """
 
 from __future__ import annotations

@@ -266,6 +266,10 @@ class Receive:
             is_cancelled = self._is_cancelled
         if is_cancelled:
             self.give_back(messages)
+        elif self._reading.traces.is_on:
+            self._reading.traces.received(
+                self.group, ((each.record, each.properties, each.attempt) for each in messages)
+            )
 
     def cancel(self) -> None:
         """Nobody gets the answer: what was taken for it, or is being taken, is given back."""

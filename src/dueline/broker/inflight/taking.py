@@ -58,8 +58,8 @@ class Take:
             return 0
         return self.count_max - len(self.messages) - len(self.dead)
 
-    def _has_room(self, record: Record) -> bool:
-        return not self.size_bytes or self.size_bytes + record.size_bytes <= self.size_bytes_max
+    def _has_room(self, size_bytes: int) -> bool:
+        return not self.size_bytes or self.size_bytes + size_bytes <= self.size_bytes_max
 
     def again(self, lane: Lane) -> None:
         """What was received before and is visible again."""
@@ -86,7 +86,7 @@ class Take:
         if found is None:  # deleted by retention, or damaged
             self._finish(lane, offset)
             return True
-        if not self._has_room(found[0]):
+        if not self._has_room(found[0].size_bytes):
             return False
         self.size_bytes += found[0].size_bytes
         if entry.attempt + found[0].reconsume_times >= self.holding.attempt_max:
@@ -100,7 +100,13 @@ class Take:
             self._hold(lane, offset, dead)
             self.dead.append(self.lane_set.held(lane, offset, *found))
         else:
-            self._hold_taken(lane, offset, entry)
+            self._hold_taken(
+                lane,
+                offset,
+                attempt=entry.attempt + 1,
+                serial=entry.serial + 1,
+                message_group=entry.message_group,
+            )
             self.messages.append(self.lane_set.held(lane, offset, *found))
         return True
 
@@ -131,10 +137,11 @@ class Take:
             record, properties = decoded(view)
             if not self._is_wanted(lane, record, properties):
                 continue
-            if not self._has_room(record):
+            if not self._has_room(len(view)):
                 self.size_bytes_max = self.size_bytes  # nothing smaller overtakes it
                 return record.queue_offset
-            self._take_new(lane, record, properties)
+            if self._take_new(lane, record, properties):
+                self.size_bytes += len(view)
         return result.next_offset
 
     def _is_wanted(self, lane: Lane, record: Record, properties: dict[str, str]) -> bool:
@@ -146,24 +153,27 @@ class Take:
             self.others.setdefault(origin, record.queue_offset)
         return origin == own
 
-    def _take_new(self, lane: Lane, record: Record, properties: dict[str, str]) -> None:
+    def _take_new(self, lane: Lane, record: Record, properties: dict[str, str]) -> bool:
+        """Returns whether it is for the caller: one that has to wait its turn is parked."""
         offset = record.queue_offset
         message_group = hash_group(properties.get("__SHARDINGKEY", ""))
-        entry = Entry(attempt=0, visible_ms=NEVER_MS, serial=0, message_group=message_group)
         if message_group and lane.is_blocked(message_group):
-            self._hold(lane, offset, entry)
-            return
-        self.size_bytes += record.size_bytes
-        self._hold_taken(lane, offset, entry)
+            parked = Entry(attempt=0, visible_ms=NEVER_MS, serial=0, message_group=message_group)
+            self._hold(lane, offset, parked)
+            return False
+        self._hold_taken(lane, offset, attempt=1, serial=1, message_group=message_group)
         self.messages.append(self.lane_set.held(lane, offset, record, properties))
+        return True
 
-    def _hold_taken(self, lane: Lane, offset: int, entry: Entry) -> None:
+    def _hold_taken(
+        self, lane: Lane, offset: int, *, attempt: int, serial: int, message_group: int
+    ) -> None:
         holding = self.holding
         taken = Entry(
-            attempt=entry.attempt + 1,
+            attempt=attempt,
             visible_ms=self.now_ms + max(holding.invisible_ms, 1),
-            serial=entry.serial + 1,
-            message_group=entry.message_group,
+            serial=serial,
+            message_group=message_group,
             owner=holding.owner,
             renew_until_ms=self.now_ms + RENEW_MS_MAX if holding.renew else 0,
         )

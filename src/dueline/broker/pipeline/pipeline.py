@@ -9,12 +9,14 @@ status     how the pipeline is doing
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
+from dueline.broker.access import ANONYMOUS, Caller
 from dueline.broker.delayed import Delayed
 from dueline.broker.pipeline.plans import Plans
 from dueline.broker.pipeline.staging import Staging
@@ -85,10 +87,21 @@ class Pipeline:
 
     # Verbs
 
-    def put_rows(self, tokens: tuple[str, ...]) -> PutManyResult:
-        """Accept the messages staged under these tokens, all of them or none."""
+    def put_rows(
+        self,
+        tokens: tuple[str, ...],
+        caller: Caller = ANONYMOUS,
+        check: Callable[[Iterable[str]], None] = lambda topics: None,
+    ) -> PutManyResult:
+        """Accept the messages staged under these tokens, all of them or none.
+
+        Args:
+            caller: whose quotas count.
+            check: raises if one of these topics may not be written to.
+        """
         batches = self.staging.take(tokens, SCHEDULE_SCHEMA)
-        return self.delayed.put_rows(pa.Table.from_batches(batches, schema=SCHEDULE_SCHEMA))
+        table = pa.Table.from_batches(batches, schema=SCHEDULE_SCHEMA)
+        return self.delayed.put_rows(table, caller, check)
 
     def figures(self) -> PipelineFigures:
         stats = self._store.stats()

@@ -2,7 +2,7 @@
 
     plan     a corner's units, cut into slices, kept here under a plan's name
     read     one slice, by a task; ties the plan to the run and batch that the task works for
-    commit   by run and batch: what was staged is appended, what is missing was dropped
+    commit   by run and batch: what was staged is copied over, what is missing was dropped
 
 The sink that commits does not know the corner, and a transform may leave no row at all, so the tie
 is made by the tasks that read. A commit needs every slice of its plan to have been read in its own
@@ -19,17 +19,18 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
+from dueline.broker.pipeline.carry_over import carry_over
 from dueline.broker.pipeline.reconcile import reconcile
 from dueline.broker.pipeline.staging import Staging
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
 from dueline.store import Corner, Store, Window
-from dueline.store.schema import DELIVERY_SCHEMA
+from dueline.store.run import Units
 
 __all__ = ["Committed", "Plan", "Plans", "SliceSize"]
 
@@ -184,7 +185,7 @@ class Plans:
     def commit(
         self, *, run: str, batch: int, tokens: Sequence[str], is_transformed: bool
     ) -> Committed:
-        """Append what was staged for a batch, in one step.
+        """Append the messages that were staged for a batch, in one step.
 
         What the batch read and did not stage was dropped by the transform and is marked so; without
         a transform it is a mistake, and nothing is committed.
@@ -196,22 +197,21 @@ class Plans:
         plans = self._plans_of(run, batch, has_rows=bool(tokens))
         if not plans and not tokens:
             return Committed(delivered=0, skipped=0, dropped=0, repeated=0)
-        batches = self._staging.take(tokens, DELIVERY_SCHEMA)
-        origins = np.concatenate([plan.window.units.seq for plan in plans])
+        batches = self._staging.take_routed(tokens)
+        units = Units.concat([plan.window.units for plan in plans])
         rows = reconcile(
-            batches,
-            origins=origins,
-            due_ms=np.concatenate([plan.window.units.due_ms for plan in plans]),
-            is_distinct=len(plans) == 1,
+            batches, origins=units.seq, due_ms=units.due_ms, is_distinct=len(plans) == 1
         )
         if len(rows.missing) and not is_transformed:
             raise InvalidRequest(
-                f"expected all {len(origins)} rows of the window at the sink, found "
+                f"expected all {len(units)} rows of the window at the sink, found "
                 f"{len(rows.missing)} missing, the first with origin {int(rows.missing[0])}; if a "
                 "transform filters on purpose, give the sink the option missing=drop",
                 missing_count=len(rows.missing),
             )
-        result = self._store.deliver(rows.batches, dropped=rows.missing)
+        window = replace(plans[0].window, units=units)
+        deliveries = list(carry_over(self._store, window, rows.batches))
+        result = self._store.deliver(deliveries, dropped=rows.missing)
         with self._lock:
             for plan in plans:
                 self._plans.pop(plan.name, None)

@@ -6,7 +6,8 @@ refused, Spark retries it, and a pipeline that stages more than its broker can h
 message that says which number to change. What counts is the memory that is really held: whole
 message bodies, however little of them the columns use, and something for each batch and token.
 
-Rows come from outside: each batch is checked (`dueline.store.schema.sound`) before it is kept.
+Rows come from outside: each batch is checked (`dueline.store.schema.sound`) before it is kept. What
+they say is looked at when they are committed: a ROUTED row has nothing of a record in it.
 
 Any thread may call; a token is written by one stream at a time.
 """
@@ -23,8 +24,7 @@ import pyarrow as pa
 
 from dueline.clock import Clock
 from dueline.errors import InvalidRequest, LimitExceeded, NotFound
-from dueline.store.schema import DELIVERY_SCHEMA, SCHEDULE_SCHEMA, sound
-from dueline.store.staged import check_deliveries
+from dueline.store.schema import ROUTE_NAMES, SCHEDULE_SCHEMA, routed_schema, sound
 
 __all__ = ["Staging", "known_schema"]
 
@@ -75,8 +75,6 @@ class Staging:
         with self.writing(token, schema):
             for batch in batches:
                 self.add(token, batch)
-                if schema is DELIVERY_SCHEMA:
-                    check_deliveries(batch)
         return self.row_count(token)
 
     @contextmanager
@@ -150,6 +148,12 @@ class Staging:
         with self._lock:
             return self._stage(token).row_count
 
+    def take_routed(self, tokens: Sequence[str]) -> list[pa.RecordBatch]:
+        """As `take`, for ROUTED rows, which have the same columns under all tokens of a batch."""
+        with self._lock:
+            first = self._stage(tokens[0]).schema if tokens else routed_schema()
+        return self.take(tokens, routed_schema(first.names))
+
     def take(self, tokens: Sequence[str], schema: pa.Schema) -> list[pa.RecordBatch]:
         """Remove and return the batches of these tokens, in the order of the tokens.
 
@@ -217,11 +221,12 @@ def known_schema(found: pa.Schema) -> pa.Schema:
     """Our own copy of the schema that a stream has; a peer's may carry any metadata.
 
     Raises:
-        InvalidRequest: neither deliveries nor a schedule.
+        InvalidRequest: neither routed rows nor a schedule.
     """
-    for known in (DELIVERY_SCHEMA, SCHEDULE_SCHEMA):
+    for known in (SCHEDULE_SCHEMA, routed_schema(found.names)):
         if found.equals(known):
             return known
     raise InvalidRequest(
-        f"staged rows: expected the columns of a delivery or a schedule, found {found.names!r:.500}"
+        f"staged rows: expected {', '.join(ROUTE_NAMES)} and columns of a message in their order, "
+        f"or the columns of a schedule, found {found.names!r:.500}"
     )

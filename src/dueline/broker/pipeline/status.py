@@ -21,6 +21,8 @@ from dueline.clock import Clock
 __all__ = ["OnChange", "PipelineReport", "PipelineStatus"]
 
 ERROR_SIZE_MAX = 500
+TRANSFORM_MS = 60_000
+"""So long after it has last asked, a pipeline with a transform is taken to be there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,39 +46,58 @@ OnChange = Callable[[PipelineReport], None]
 
 
 class PipelineStatus:
-    """The report as it is now; `on_change` hears when the status changes."""
+    """The report as it is now, and who hears when the status changes."""
 
-    def __init__(self, clock: Clock, *, on_change: OnChange = lambda report: None) -> None:
+    def __init__(self, clock: Clock, *, is_transformed: bool = True) -> None:
+        """`is_transformed`: whether a transform is to be expected, until a pipeline has said."""
         self._clock = clock
-        self._on_change = on_change
+        self._is_transformed = is_transformed
+        self._transformed_ms: int | None = None
+        self._on_change: list[OnChange] = []
         self._report = PipelineReport()
-        self._has_committed = False
         self._lock = threading.Lock()
+
+    def on_change(self, callback: OnChange) -> None:
+        """Let this be called with every report of another status, in the thread that made it."""
+        self._on_change.append(callback)
 
     def report(self) -> PipelineReport:
         return self._report
 
-    @property
-    def has_committed(self) -> bool:
-        """Whether a pipeline has finished a batch since the start."""
-        return self._has_committed
+    def is_missed(self) -> bool:
+        """Is there a pipeline of ours that does not work yet, or does not any more?"""
+        return self._report.status in ("starting", "waiting")
+
+    def is_stood_in(self) -> bool:
+        """Does the broker deliver in its place (`deputy.py`)? Not where it may decide something."""
+        return self.is_missed() and not self.may_decide()
 
     # What the pipeline tells
 
-    def asked(self) -> None:
-        """It asked for work, so it is alive."""
+    def asked(self, *, is_transformed: bool) -> None:
+        """It asked for work, so it is alive, and it says whether it has a transform."""
+        now_ms = self._clock.now_ms()
         with self._lock:
-            self._report = replace(self._report, asked_ms=self._clock.now_ms())
+            self._report = replace(self._report, asked_ms=now_ms)
+            self._is_transformed = is_transformed
+            if is_transformed:
+                self._transformed_ms = now_ms
+
+    def may_decide(self) -> bool:
+        """May a pipeline do other than pass messages on? Also if one of several does."""
+        with self._lock:
+            if self._is_transformed or self._transformed_ms is None:
+                return self._is_transformed
+            return self._clock.now_ms() - self._transformed_ms <= TRANSFORM_MS
 
     def committed(self) -> None:
         """It finished a batch: what is due now can be delivered."""
         with self._lock:
-            self._has_committed = True
             is_ready = self._report.status == "starting"
             report = replace(self._report, error="", error_ms=None)
             self._report = replace(report, status="ready", reason="") if is_ready else report
         if is_ready:
-            self._on_change(self._report)
+            self._tell()
 
     def failed(self, error: str) -> None:
         """Something went wrong in it; it goes on, or is started again."""
@@ -87,24 +108,22 @@ class PipelineStatus:
 
     # What its supervisor sees
 
-    def starting(self, pid: int) -> None:
+    def follow(self, *, status: str, pid: int | None, start_count: int, reason: str) -> None:
+        """Its process is starting, waits to be started again, or has stopped for good.
+
+        Why it ended the last time is known until it is ready again.
+        """
         with self._lock:
-            count = self._report.start_count + 1
-            report = replace(self._report, status="starting", pid=pid, start_count=count)
-            self._report = report
-        self._on_change(report)
+            self._report = replace(
+                self._report,
+                status=status,
+                pid=pid,
+                start_count=start_count,
+                reason=reason or self._report.reason,
+            )
+        self._tell()
 
-    def waiting(self, reason: str) -> None:
-        """It ended and will be started again."""
-        self._ended("waiting", reason)
-
-    def stopped(self, reason: str | None = None) -> None:
-        """It ended and will not be started again."""
-        self._ended("stopped", reason)
-
-    def _ended(self, status: str, reason: str | None) -> None:
-        with self._lock:
-            report = replace(self._report, status=status, pid=None)
-            report = report if reason is None else replace(report, reason=reason)
-            self._report = report
-        self._on_change(report)
+    def _tell(self) -> None:
+        report = self._report
+        for callback in self._on_change:
+            callback(report)

@@ -7,7 +7,7 @@ was delivered, in both or, if it was cancelled, in neither.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,20 +15,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dueline.broker.delayed_states import states_of
+from dueline.broker.waiting.ledger import ledger
 from dueline.errors import InvalidRequest
-from dueline.store import Corner, Store, Window
+from dueline.store import Store, Window
 from dueline.store.corner import SEQ_MAX
-from dueline.store.schema import WINDOW_SCHEMA
-from dueline.store.states import PENDING
+from dueline.store.kernels import Int32s
+from dueline.store.schema import WAITING_SCHEMA
+from dueline.store.survey import Survey, Waiting
 
-__all__ = ["QueueRange", "TimeRange", "Views"]
+__all__ = ["QueueRange", "TimeRange", "Views", "row_parts", "rows_of"]
 
 CHUNK_ROWS: Final = 16_384
 CHUNK_BYTES: Final = 16 << 20
-SCAN_ROWS: Final = 1 << 18
+SCAN_ROWS: Final = 1 << 16
 SLICE_COUNT_MAX: Final = 10_000
 _BUCKET_MS: Final = 60_000
 _EVERY_ROW: Final = SEQ_MAX
+_WAITING: Final = ("pending", "carried over")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,8 @@ class Views:
 
     def window(self, window: Window) -> Iterator[pa.RecordBatch]:
         """WINDOW rows of units that a plan has."""
-        return map(self._store.read_window, _parts(window))
+        parts = row_parts(window.units.size)
+        return (self._store.read_window(rows_of(window, part)) for part in parts)
 
     # What waits
 
@@ -70,9 +75,10 @@ class Views:
                 f"{slice_count_max} and {slice_row_count_min}"
             )
         _check(start_ms, end_ms)
+        survey = self._store.survey()
         counts = {
             bucket_ms: count
-            for bucket_ms, count in self._store.pending_by_bucket(_BUCKET_MS).items()
+            for bucket_ms, count in survey.pending_by_bucket(_BUCKET_MS, with_gate=True).items()
             if bucket_ms + _BUCKET_MS > start_ms and bucket_ms < end_ms
         }
         total = sum(counts.values())
@@ -99,45 +105,59 @@ class Views:
         topics: Collection[str] | None = None,
         row_count_max: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """WINDOW rows in due order; of all that waits only a part is in memory at a time.
+        """WAITING rows in due order; of all that waits only a part is in memory at a time.
 
         Args:
             row_count_max: the first so many; None: all.
         """
         _check(start_ms, end_ms)
-        end = Corner(due_ms=end_ms - 1, seq=SEQ_MAX, end=SEQ_MAX)
-        after = (start_ms - 1, SEQ_MAX)
+        survey = self._store.survey()
         left = _EVERY_ROW if row_count_max is None else row_count_max
-        while left > 0:
-            scan_count = SCAN_ROWS if topics is not None else min(SCAN_ROWS, left)
-            window = self._store.window(end, after=after, row_count_max=scan_count)
-            if not len(window):
-                return
-            after = (int(window.units.due_ms[-1]), int(window.units.seq[-1]))
-            if topics is not None:
-                window = _of_topics(window, topics)
-            window = _rows_of(window, slice(left))
-            left -= len(window)
-            yield from self.window(window)
-
-    def found(self, key: str) -> Iterator[pa.RecordBatch]:
-        """WINDOW rows of what waits under a key."""
-        found = {
-            message.seq: message
-            for message in self._store.find_delayed(key)
-            if message.state == PENDING
-        }
-        rows = [found[seq] for seq in sorted(found)]
-        yield pa.RecordBatch.from_pydict(
-            {
-                "origin": [row.seq for row in rows],
-                "due_ms": [row.due_ms for row in rows],
-                "topic": [row.topic for row in rows],
-                "queue_id": [row.queue_id for row in rows],
-                "record": [row.record.encode() for row in rows],
-            },
-            schema=WINDOW_SCHEMA,
+        wanted = None
+        if topics is not None:
+            wanted = np.array([name in topics for name in survey.topic_names] or [False])
+        slabs = survey.slabs(
+            start_ms=max(start_ms, 0),
+            end_ms=min(end_ms, SEQ_MAX),
+            topics=wanted,
+            step=SCAN_ROWS if wanted is not None else max(min(SCAN_ROWS, left), 1),
         )
+        for rows, _ in slabs:
+            if left <= 0:
+                return
+            rows = rows.take(slice(0, left))
+            left -= len(rows)
+            for part in row_parts(rows.units.size):
+                yield _waiting(survey, rows.take(part))
+
+    def found(
+        self, key: str, is_seen: Callable[[str], bool] = lambda topic: True
+    ) -> Iterator[pa.RecordBatch]:
+        """WAITING rows of what waits under a key, in topics that the caller may see."""
+        found = self._store.find_delayed(key)
+        rows = {
+            message.seq: (message, state)
+            for message, state in zip(found, states_of(found), strict=True)
+            if state in _WAITING and is_seen(message.topic)
+        }
+        yield pa.RecordBatch.from_pylist(
+            [
+                {
+                    "origin": seq,
+                    "due_ms": message.due_ms,
+                    "topic": message.topic,
+                    "queue_id": message.queue_id,
+                    "record": message.record.encode(),
+                    "state": state,
+                }
+                for seq, (message, state) in sorted(rows.items())
+            ],
+            schema=WAITING_SCHEMA,
+        )
+
+    def ledger(self) -> Iterator[pa.RecordBatch]:
+        """LEDGER rows: every delayed message within retention, with its outcome."""
+        return ledger(self._store)
 
     # What consumers can read
 
@@ -177,24 +197,40 @@ class Views:
             yield batch
 
 
-def _parts(window: Window) -> Iterator[Window]:
-    """A window in parts of bounded rows and bytes; a single row may be larger."""
-    ends = np.cumsum(window.units.size, dtype=np.int64)
+def row_parts(sizes: Int32s) -> Iterator[slice]:
+    """Rows of these sizes in parts of bounded rows and bytes; a single row may be larger."""
+    ends = np.cumsum(sizes, dtype=np.int64)
     start = 0
-    while start < len(window):
+    while start < len(ends):
         base = int(ends[start - 1]) if start else 0
         end = max(int(np.searchsorted(ends, base + CHUNK_BYTES, side="right")), start + 1)
         end = min(end, start + CHUNK_ROWS)
-        yield _rows_of(window, slice(start, end))
+        yield slice(start, end)
         start = end
 
 
-def _of_topics(window: Window, topics: Collection[str]) -> Window:
-    wanted = [number for number, name in enumerate(window.topic_names) if name in set(topics)]
-    return _rows_of(window, np.flatnonzero(np.isin(window.units.topic, wanted)))
+def _waiting(survey: Survey, rows: Waiting) -> pa.RecordBatch:
+    """WAITING rows; without those whose record has gone since the survey."""
+    units = rows.units
+    names = pa.array(survey.topic_names, pa.string())
+    states = pa.array(_WAITING, pa.string())
+    records = survey.records(rows)
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array(units.seq),
+            pa.array(units.due_ms),
+            names.take(pa.array(units.topic)),
+            pa.array(units.queue_id),
+            records,
+            states.take(pa.array(rows.is_at_gate.astype(np.int32))),
+        ],
+        schema=WAITING_SCHEMA,
+    )
+    return batch.filter(pc.greater(pc.binary_length(records), 0))
 
 
-def _rows_of(window: Window, rows: slice | np.ndarray) -> Window:
+def rows_of(window: Window, rows: slice | np.ndarray) -> Window:
+    """Some rows of a window."""
     return Window(end=window.end, units=window.units.take(rows), topic_names=window.topic_names)
 
 

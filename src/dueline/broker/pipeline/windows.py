@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Final
 
 from dueline.store import CORNER_START, Corner, Store
+from dueline.store.corner import SEQ_MAX
 
 __all__ = ["Windows"]
 
@@ -37,17 +38,22 @@ class Windows:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._is_filling = False
+        self._runway: Corner | None = None
         self._corner_s = -inf
 
-    def begin_filling(self) -> None:
+    def begin_filling(self, ahead_ms: int) -> None:
         """Before the pipeline stops: carry over all that may be, from now on."""
-        self._is_filling = True
+        self._runway = Corner(
+            due_ms=self._store.clock.now_ms() + ahead_ms,
+            seq=SEQ_MAX,
+            end=self._store.stats()["accepted_delayed"],
+        )
 
-    def is_carried_over(self, until_ms: int) -> bool:
-        """Whether nothing waits that is due by then."""
-        due_ms = self._store.next_due_ms()
-        return due_ms is None or due_ms > until_ms
+    def is_filled(self) -> bool:
+        """Is all carried over that was there, and due within `ahead_ms`, when filling began?"""
+        return self._runway is not None and not len(
+            self._store.window(self._runway, row_count_max=1)
+        )
 
     def next_corner(
         self, *, ahead_ms: int, lead_ms: int, row_count_max: int, until_ms: int | None = None
@@ -62,15 +68,15 @@ class Windows:
 
         Args:
             ahead_ms: so long before its due time a message may be carried over.
-            lead_ms: what is due within this time is urgent.
+            lead_ms: what is due within this time is urgent, unless it goes over the shortcut.
             until_ms: a fixed horizon instead, for a query that is to end.
         """
         now_ms = self._store.clock.now_ms()
-        due_ms = self._store.next_due_ms()
-        if due_ms is None:
-            return None
         if until_ms is not None:
             return self._corner(until_ms, row_count_max)
+        due_ms = self._store.aside.next_due_ms()
+        if due_ms is None:
+            return None
         until_ms = now_ms + ahead_ms
         is_urgent = due_ms <= now_ms + lead_ms
         if not is_urgent and self._store.gate_row_count > GATE_ROWS_MAX:
@@ -82,7 +88,7 @@ class Windows:
             return None
         if (
             is_urgent
-            or self._is_filling
+            or self._runway is not None
             or self._is_low(due_ms - now_ms, ahead_ms)
             or self._holds(until_ms, min(CROWD_ROWS, row_count_max))
         ):

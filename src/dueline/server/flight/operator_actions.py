@@ -8,15 +8,18 @@ from typing import Final
 
 from dueline import __version__
 from dueline.broker import Broker
+from dueline.broker.access import Action
 from dueline.broker.delayed import PendingMessage
 from dueline.broker.delayed_states import states_of
 from dueline.flight import operators
 from dueline.message import decode_properties
 from dueline.server.flight.answering import Handler, handler
+from dueline.server.flight.callers import may
 
 __all__ = ["OperatorActions"]
 
 BUCKET_COUNT_MAX: Final = 100_000
+_SEE: Final = Action.PUB | Action.SUB | Action.GET
 
 
 class OperatorActions:
@@ -35,17 +38,19 @@ class OperatorActions:
 
     def _count_pending(self, request: operators.CountPending) -> operators.PendingCounts:
         summary = self._broker.delayed.pending(bucket_ms=request.bucket_ms, topic=request.topic)
+        is_seen = may(_SEE, Action.GET)
         buckets = sorted(summary.by_bucket_ms.items())
         return operators.PendingCounts(
             count=summary.count,
             next_due_ms=summary.next_due_ms,
-            topics=summary.by_topic,
+            topics={name: count for name, count in summary.by_topic.items() if is_seen(name)},
             buckets={str(start_ms): count for start_ms, count in buckets[:BUCKET_COUNT_MAX]},
             is_cut=len(buckets) > BUCKET_COUNT_MAX,
         )
 
     def _look_up(self, request: operators.LookUp) -> operators.Found:
-        found = self._broker.delayed.find(request.key)
+        is_seen = may(_SEE, Action.GET)
+        found = [each for each in self._broker.delayed.find(request.key) if is_seen(each.topic)]
         return operators.Found(messages=tuple(map(_found, found, states_of(found))))
 
     # Figures
@@ -57,6 +62,7 @@ class OperatorActions:
     def _report(self, request: operators.Report) -> operators.Reported:
         figures = self._broker.meter.figures()
         lateness = figures.lateness
+        pipeline = self._broker.pipeline.status
         return operators.Reported(
             version=__version__,
             shard=self._broker.options.broker_name,
@@ -73,6 +79,7 @@ class OperatorActions:
             skipped=figures.skipped_count,
             cancelled=figures.cancelled_count,
             rescheduled=figures.rescheduled_count,
+            expired=figures.expired_count,
             pending=figures.pending_count,
             at_gate=figures.at_gate_count,
             next_due_ms=figures.next_due_ms,
@@ -86,8 +93,11 @@ class OperatorActions:
                 max_ms=lateness.max_ms,
                 late_ms_max=figures.late_ms_max,
             ),
-            driver=operators.DriverReport(**asdict(self._broker.pipeline.status.report())),
+            driver=operators.DriverReport(
+                **asdict(pipeline.report()), is_stood_in=pipeline.is_stood_in()
+            ),
             overdue=figures.overdue.count,
+            limited=self._broker.quotas.limited(),
             oldest_overdue=_overdue(figures.overdue.oldest),
         )
 

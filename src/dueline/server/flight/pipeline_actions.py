@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Final
 
+from dueline.broker.access import Action
 from dueline.broker.pipeline import Changed, Corner, Pipeline
 from dueline.flight import protocol
 from dueline.flight.access import access_to
 from dueline.server.flight.answering import Handler, handler
+from dueline.server.flight.callers import caller, check_topics, may
 from dueline.server.flight.waiting import Waiting
 
 __all__ = ["PipelineActions"]
@@ -48,7 +50,7 @@ class PipelineActions:
         )
 
     def _next_window(self, request: protocol.NextWindow) -> protocol.WindowEnd:
-        self._pipeline.status.asked()
+        self._pipeline.status.asked(is_transformed=request.is_transformed)
         request.check()
 
         def look() -> Corner | None:
@@ -90,7 +92,7 @@ class PipelineActions:
         return protocol.Discarded(token_count=self._pipeline.staging.discard(request.tokens))
 
     def _put_rows(self, request: protocol.PutRows) -> protocol.RowsPut:
-        result = self._pipeline.put_rows(request.tokens)
+        result = self._pipeline.put_rows(request.tokens, caller(), _check_sent)
         return protocol.RowsPut(first_seq=result.first_seq, row_count=result.count)
 
     def _plan_pending(self, request: protocol.PlanPending) -> protocol.PendingPlan:
@@ -113,14 +115,19 @@ class PipelineActions:
         )
 
     def _cancel(self, request: protocol.Cancel) -> protocol.Answers:
-        return _answers(self._pipeline.delayed.cancel(request.keys))
+        return _answers(self._pipeline.delayed.cancel(request.keys, may(Action.PUB, Action.UPDATE)))
 
     def _reschedule(self, request: protocol.Reschedule) -> protocol.Answers:
         moves = [(move.key, move.due_ms) for move in request.moves]
-        return _answers(self._pipeline.delayed.reschedule(moves))
+        changed = self._pipeline.delayed.reschedule(moves, may(Action.PUB, Action.UPDATE))
+        return _answers(changed)
 
     def _stats(self, request: protocol.Stats) -> protocol.Figures:
         return protocol.Figures(**asdict(self._pipeline.figures()))
+
+
+def _check_sent(topics: Iterable[str]) -> None:
+    check_topics(Action.PUB, topics)
 
 
 def _answers(changed: Sequence[Changed]) -> protocol.Answers:

@@ -6,11 +6,20 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from dueline.broker.access import Action
 from dueline.broker.backups import Backups
-from dueline.broker.pipeline import STORED_SCHEMA, WINDOW_SCHEMA, Pipeline, Window
+from dueline.broker.pipeline import (
+    STORED_SCHEMA,
+    WAITING_SCHEMA,
+    WINDOW_SCHEMA,
+    Pipeline,
+    Window,
+)
+from dueline.broker.waiting.ledger import LEDGER_SCHEMA
 from dueline.errors import InvalidRequest
 from dueline.flight import protocol
 from dueline.server.flight import backup_actions
+from dueline.server.flight.callers import may
 
 __all__ = ["Stream", "Streams"]
 
@@ -40,12 +49,15 @@ class Streams:
                 topics=wanted.topics,
                 row_count_max=wanted.row_count_max,
             )
-            return WINDOW_SCHEMA, rows
+            return WAITING_SCHEMA, rows
         if ticket.found is not None:
-            return WINDOW_SCHEMA, views.found(ticket.found.key)
+            is_seen = may(Action.SUB | Action.GET, Action.GET)
+            return WAITING_SCHEMA, views.found(ticket.found.key, is_seen)
         if (queue := ticket.messages) is not None:
             rows = views.messages(queue.topic, queue.queue_id, start=queue.start, end=queue.end)
             return STORED_SCHEMA, rows
+        if ticket.ledger is not None:
+            return LEDGER_SCHEMA, self._pipeline.views.ledger()
         if ticket.backup is not None and self._backups is not None:
             return backup_actions.stream(self._backups, ticket.backup)
         raise InvalidRequest("ticket: expected the name of a stream, found none")
@@ -54,7 +66,7 @@ class Streams:
         window = self._pipeline.plans.read(
             wanted.plan, wanted.index, run=wanted.run, batch=wanted.batch
         )
-        if wanted.is_mapped:
+        if wanted.units_only:
             return protocol.UNIT_SCHEMA, iter([_units(window)])
         return WINDOW_SCHEMA, self._pipeline.views.window(window)
 

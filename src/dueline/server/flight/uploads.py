@@ -12,15 +12,24 @@ from dueline.broker.pipeline import Staging, known_schema
 from dueline.errors import InvalidRequest
 from dueline.flight import protocol
 
-__all__ = ["upload"]
+__all__ = ["schema_of", "upload"]
 
 
 def upload(staging: Staging, command: bytes, reader: flight.MetadataRecordBatchReader) -> int:
     """Keep what a stream brings under the token that its command names; returns the rows."""
     token = protocol.StageRows.decode(command).token
+    return staging.keep(token, schema_of(reader), _batches(reader))
+
+
+def schema_of(reader: flight.MetadataRecordBatchReader) -> pa.Schema:
+    """What the rows of a stream are: deliveries or a schedule.
+
+    Raises:
+        InvalidRequest: neither.
+    """
     with _refusing_other_bytes():
         found = reader.schema
-    return staging.keep(token, known_schema(found), _batches(reader))
+    return known_schema(found)
 
 
 def _batches(reader: flight.MetadataRecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Bodies as they are meant, whoever compressed them and how.
+"""Bodies as they are meant, however they were compressed.
 
 Producers of the two protocols compress differently, and say so in different places:
 

@@ -10,7 +10,7 @@ Used from the event loop only, but for `is_present`, which any thread may ask.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -29,8 +29,8 @@ _TOPIC_SIZE: Final = 160
 
 PUSH_CONSUMER: Final = ENUMS["ClientType"]["PUSH_CONSUMER"]
 
-Stream = Callable[[Any], Awaitable[None]]
-"""Sends a command to the client."""
+Stream = Callable[[Any], None]
+"""Sends a command to the client; raises LimitExceeded if it does not read."""
 
 
 @dataclass(slots=True, kw_only=True)

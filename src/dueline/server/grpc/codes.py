@@ -16,11 +16,13 @@ from typing import Any, Final
 from dueline.broker.inflight import InvalidReceipt
 from dueline.errors import (
     BrokerError,
+    Forbidden,
     InvalidRequest,
     LimitExceeded,
     NotFound,
     OutcomeUnknown,
     StoreError,
+    Unauthenticated,
     Unavailable,
 )
 from dueline.server.grpc.stubs import message_class
@@ -54,6 +56,7 @@ class Code(enum.IntEnum):
     CLIENT_ID_REQUIRED = 40017
     ILLEGAL_POLLING_TIME = 40018
     ILLEGAL_OFFSET = 40019
+    UNAUTHORIZED = 40100
     FORBIDDEN = 40300
     NOT_FOUND = 40400
     MESSAGE_NOT_FOUND = 40401
@@ -102,6 +105,8 @@ _FIELDS: Final = {
 }
 _TABLE: Final[tuple[tuple[type[BaseException], Code], ...]] = (
     (InvalidReceipt, Code.INVALID_RECEIPT_HANDLE),
+    (Unauthenticated, Code.UNAUTHORIZED),
+    (Forbidden, Code.FORBIDDEN),
     (NotFound, Code.NOT_FOUND),
     (InvalidRequest, Code.BAD_REQUEST),
     (LimitExceeded, Code.TOO_MANY_REQUESTS),
@@ -136,6 +141,9 @@ def status(error: BaseException) -> Any:
     return _Status(code=code_of(error), message=text)
 
 
+_OK: Final = _Status(code=Code.OK, message="OK")
+
+
 def ok() -> Any:
-    """The `Status` of success; some clients show its message."""
-    return _Status(code=Code.OK, message="OK")
+    """The `Status` of success, to be copied from; some clients show its message."""
+    return _OK

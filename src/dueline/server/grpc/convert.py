@@ -51,6 +51,7 @@ KEY_COUNT_MAX: Final = 128
 
 _Message: Final = message_class("Message")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_BLANK: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 
 MessageType = ENUMS["MessageType"]
 
@@ -149,7 +150,7 @@ def _check_id(message_id: str) -> None:
 
 
 def _has_space(text: str) -> bool:
-    return bool(_CONTROL.search(text)) or any(map(str.isspace, text))
+    return bool(_BLANK.search(text))
 
 
 def _user_properties(message: Any) -> dict[str, str]:

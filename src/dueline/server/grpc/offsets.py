@@ -14,18 +14,18 @@ consumed until UpdateOffset says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from dueline.broker.reading import Pull, records_of
 from dueline.broker.topics import check_readable
 from dueline.broker.values import ReadResult, ReadStatus, Record
-from dueline.errors import BrokerError
 from dueline.message import decode_properties
 from dueline.server.grpc.bodies import is_heavy
+from dueline.server.grpc.call import Call
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, plain_proto
-from dueline.server.grpc.parts import Parts, Peer, client_id_of
+from dueline.server.grpc.parts import Parts, client_id_of
+from dueline.server.grpc.peer import Peer
 from dueline.server.grpc.polling import News, polling_s
 from dueline.server.grpc.routes import Routes, topic_of
 from dueline.server.grpc.schema import ENUMS
@@ -50,20 +50,16 @@ class GrpcOffsets:
 
     # Pulling
 
-    async def pull_message(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        try:
-            client_id_of(context)
-            pull = await self._understand(request)
-            wait_s = polling_s(request, context, self._parts.options, default_ms=0)
-            peer = self._parts.peers(context.peer())
-            found = await self._pull(pull, request.offset, wait_s, peer)
-        except BrokerError as error:
-            yield _Pulled(status=status(error))
-            return
-        yield _Pulled(status=_status(found, request.offset))
-        for record in records_of(found):
-            yield _Pulled(message=await self._proto(record, request))
-        yield _Pulled(next_offset=found.next_offset)
+    async def pull_message(self, request: Any, call: Call) -> None:
+        client_id_of(call)
+        pull = await self._understand(request)
+        wait_s = polling_s(request, call, self._parts.options, default_ms=0)
+        found = await self._pull(pull, request.offset, wait_s, call.peer)
+        call.write(
+            _Pulled(status=_status(found, request.offset)),
+            *[_Pulled(message=await self._proto(record, request)) for record in records_of(found)],
+            _Pulled(next_offset=found.next_offset),
+        )
 
     async def _proto(self, record: Record, request: Any) -> Any:
         def make() -> Any:
@@ -89,6 +85,7 @@ class GrpcOffsets:
         return Pull(
             topic=topic,
             queue_id=queue_id,
+            group=group,
             wanted=filter_from(request.filter_expression),
             count_max=min(request.batch_size, self._parts.options.receive_count_max),
             is_exact=True,
@@ -120,7 +117,7 @@ class GrpcOffsets:
 
     # Offsets
 
-    async def get_offset(self, request: Any, context: Any) -> Any:
+    async def get_offset(self, request: Any, call: Call) -> Any:
         group = name_of(request.group)
         self._parts.broker.group_table.find(group)
         topic, queue_id = await self._queue(request.message_queue)
@@ -132,14 +129,14 @@ class GrpcOffsets:
             )
         return _Got(status=ok(), offset=offset)
 
-    async def update_offset(self, request: Any, context: Any) -> Any:
+    async def update_offset(self, request: Any, call: Call) -> Any:
         topic, queue_id = await self._queue(request.message_queue)
         progress = self._parts.broker.progress
         progress.commit(name_of(request.group), topic, queue_id, request.offset)
         await self._parts.saved()
         return _Updated(status=ok())
 
-    async def query_offset(self, request: Any, context: Any) -> Any:
+    async def query_offset(self, request: Any, call: Call) -> Any:
         topic, queue_id = await self._queue(request.message_queue)
         reading = self._parts.broker.reading
         start, end = reading.offset_range(topic, queue_id)

@@ -7,26 +7,23 @@ are handed over and answered by a callback (`sent`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from dueline.broker import Broker
-from dueline.broker.sending import Destination, Sending
-from dueline.broker.writing import Results
-from dueline.errors import BrokerError
-from dueline.message import HOST_UNKNOWN, Message, pack_host
-from dueline.server.connections import peer_of
+from dueline.broker.sending import Sending
+from dueline.server.grpc.call import Call
 from dueline.server.grpc.clients import Clients
 from dueline.server.grpc.codes import Code, Refused
+from dueline.server.grpc.guard import GrpcGuard
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.outbox import Outbox
 from dueline.server.runtime import Runtime
-from dueline.server.shares import Share, Shares
+from dueline.server.shares import Shares
 
-__all__ = ["Parts", "Peer", "client_id_of", "resolve"]
+__all__ = ["Parts", "client_id_of", "resolve"]
 
 T = TypeVar("T")
 
@@ -40,8 +37,7 @@ class Parts:
     options: GrpcOptions
     runtime: Runtime
     sending: Sending
-    peers: Callable[[str], Peer]
-    """The client behind gRPC's name for a peer."""
+    guard: GrpcGuard
     calls: Shares
     polls: Shares
 
@@ -66,42 +62,16 @@ class Parts:
         if not self.broker.topics.is_saved:
             await self.off_loop(self.broker.save)
 
-    async def sent(self, destination: Destination, messages: Sequence[Message]) -> Results:
-        """Store messages; an answer for each when they are on disk."""
-        answer: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
-        size_bytes = sum(len(message.body) for message in messages)
-        self.sending.send(destination, messages, partial(resolve, answer), size_bytes=size_bytes)
-        return await answer
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
-    """The other end of a connection."""
-
-    host: str
-    port: int
-
-    @property
-    def packed(self) -> bytes:
-        try:
-            return pack_host(self.host, self.port)
-        except BrokerError:
-            return HOST_UNKNOWN
-
-    def take(self, shares: Shares, give_up: Callable[[], None] | None = None) -> Share:
-        """A share for this connection; see `Shares.take`."""
-        return shares.take(peer_of(self.host), self, give_up)
-
-
-def client_id_of(context: Any) -> str:
+def client_id_of(call: Call) -> str:
     """Who calls.
 
     Raises:
         Refused: the call does not say.
     """
-    for name, value in context.invocation_metadata() or ():
-        if name == "x-mq-client-id" and value:
-            return str(value)
+    client_id = call.metadata.get("x-mq-client-id")
+    if client_id:
+        return client_id
     raise Refused(Code.CLIENT_ID_REQUIRED, "metadata: expected x-mq-client-id, found none")
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 from dueline.broker.reading import Reading
 from dueline.broker.watches import Watch
+from dueline.server.grpc.call import Call
 from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.options import GrpcOptions
 
@@ -24,7 +25,7 @@ POLLING_MARGIN_S: Final = 0.5
 """An answer must be there before the caller's deadline is over."""
 
 
-def polling_s(request: Any, context: Any, options: GrpcOptions, *, default_ms: int) -> float:
+def polling_s(request: Any, call: Call, options: GrpcOptions, *, default_ms: int) -> float:
     """How long a call may wait.
 
     Raises:
@@ -38,7 +39,7 @@ def polling_s(request: Any, context: Any, options: GrpcOptions, *, default_ms: i
             Code.ILLEGAL_POLLING_TIME,
             f"long polling: expected 0 to {options.polling_ms_max} ms, found {polling_ms}",
         )
-    left_s = context.time_remaining()
+    left_s = call.time_remaining()
     if left_s is None:
         return polling_ms / 1_000
     return float(max(min(polling_ms / 1_000, left_s - POLLING_MARGIN_S), 0))

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from dueline.broker import Broker
 from dueline.config import Config
 from dueline.server.connections import Connections
 from dueline.server.grpc.options import GrpcOptions
 from dueline.server.threads import OnFailure
-from dueline.store.files import Files
+from dueline.server.tls import Tls
 
 if TYPE_CHECKING:
     from dueline.server.grpc.server import GrpcServer
 
 __all__ = ["GrpcPort", "grpc_options"]
 
-TLS_FOLDER: Final = "tls"
-
 
 class GrpcPort:
     """`start` it after the writer of messages; `stop` it after that has answered everybody."""
 
-    def __init__(  # noqa: PLR0913 - what it stands on, and keyword-only the rest
+    def __init__(
         self,
         broker: Broker,
         options: GrpcOptions | None,
         *,
-        folder: Path,
-        files: Files,
+        tls: Tls | None = None,
         connections: Connections | None = None,
         on_failure: OnFailure,
     ) -> None:
@@ -46,8 +42,7 @@ class GrpcPort:
             self.server = GrpcServer(
                 broker,
                 options,
-                folder=folder / TLS_FOLDER,
-                files=files,
+                tls=tls,
                 connections=connections,
                 on_failure=on_failure,
             )
@@ -62,7 +57,6 @@ class GrpcPort:
 
         Raises:
             Unavailable: the port is taken.
-            InvalidRequest: a certificate that cannot be read.
         """
         if self.server is not None:
             self.server.start()
@@ -79,12 +73,10 @@ def grpc_options(config: Config) -> GrpcOptions | None:
         return None
     return GrpcOptions(
         address=config.listen.grpc,
-        tls=config.grpc.tls,
-        certificate=config.grpc.certificate,
-        private_key=config.grpc.private_key,
         invisible_ms_min=config.grpc.invisible_min_ms,
         call_count_max=config.grpc.call_count_max,
         stream_count_max=config.grpc.stream_count_max,
         poll_count_max=config.grpc.waiting_count_max,
+        signature_age_ms_max=config.access.signature_age_max_ms,
         request_size_max=config.store.body_size_max + (12 << 20),
     )

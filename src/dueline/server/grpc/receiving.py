@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from dueline.broker.inflight import ACK_COUNT_MAX, Ack, Held, Outcomes, Receive, ReceiveRequest
 from dueline.errors import BrokerError
 from dueline.server.grpc.bodies import is_heavy
+from dueline.server.grpc.call import Call
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, proto_of, set_time
 from dueline.server.grpc.parts import Parts, client_id_of, resolve
@@ -43,36 +43,34 @@ class GrpcReceiving:
 
     # Receiving
 
-    async def receive_message(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        try:
-            receive = await self._receive(request, context)
-            messages = await self._received(receive, context)
-        except BrokerError as error:
-            yield _Received(status=status(error))
-            return
+    async def receive_message(self, request: Any, call: Call) -> None:
+        receive = await self._receive(request, call)
+        messages = await self._received(receive, call)
         if not messages:
-            yield _Received(status=_nothing())
+            call.write(_Received(status=_nothing()))
             return
         try:
-            yield _Received(status=ok())
+            answers = [_Received(status=ok())]
             for held in messages:
                 proto = await self._proto(held, request, receive)
                 if proto is not None:
-                    yield _Received(message=proto)
+                    answers.append(_Received(message=proto))
             last = _Received()
             set_time(last.delivery_timestamp, self._parts.now_ms())
-            yield last
-        except (asyncio.CancelledError, GeneratorExit):
+            call.write(*answers, last)
+            call.finish()
+            await call.flushed()
+        except asyncio.CancelledError:
             receive.cancel()
             raise
 
-    async def _receive(self, request: Any, context: Any) -> Receive:
-        owner, group = client_id_of(context), name_of(request.group)
+    async def _receive(self, request: Any, call: Call) -> Receive:
+        owner, group = client_id_of(call), name_of(request.group)
         topic = topic_of(request.message_queue.topic)
         self._parts.broker.group_table.find(group)  # before the topic is made
         await self._routes.find(topic)
         options = self._parts.options
-        wait_s = polling_s(request, context, options, default_ms=options.polling_ms_default)
+        wait_s = polling_s(request, call, options, default_ms=options.polling_ms_default)
         invisible_ms = request.invisible_duration.ToMilliseconds()
         return self._receiving.receive(
             ReceiveRequest(
@@ -88,13 +86,13 @@ class GrpcReceiving:
             )
         )
 
-    async def _received(self, receive: Receive, context: Any) -> list[Held]:
+    async def _received(self, receive: Receive, call: Call) -> list[Held]:
         parts = self._parts
         return await received(
             receive,
             lambda: looked(receive, parts.runtime),
             runtime=parts.runtime,
-            enter=lambda give_up: parts.peers(context.peer()).take(parts.polls, give_up),
+            enter=lambda give_up: call.peer.take(parts.polls, give_up),
         )
 
     async def _proto(self, held: Held, request: Any, receive: Receive) -> Any:
@@ -116,7 +114,7 @@ class GrpcReceiving:
 
     # Receipts
 
-    async def forward_message_to_dead_letter_queue(self, request: Any, context: Any) -> Any:
+    async def forward_message_to_dead_letter_queue(self, request: Any, call: Call) -> Any:
         group, topic = name_of(request.group), topic_of(request.topic)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -129,7 +127,7 @@ class GrpcReceiving:
         await answer
         return _Forwarded(status=ok())
 
-    async def ack_message(self, request: Any, context: Any) -> Any:
+    def ack_message(self, request: Any, call: Call) -> None:
         group, topic = name_of(request.group), topic_of(request.topic)
         if not 1 <= len(request.entries) <= ACK_COUNT_MAX:
             raise Refused(
@@ -137,36 +135,17 @@ class GrpcReceiving:
                 f"entries: expected 1 to {ACK_COUNT_MAX}, found {len(request.entries)}",
             )
         acks = [Ack(group, topic, entry.receipt_handle) for entry in request.entries]
-        answer = _Ack()
-        for entry, error in zip(request.entries, await self._acknowledged(acks), strict=True):
-            if error is not None and not isinstance(error, BrokerError):
-                raise error
-            answer.entries.add(
-                message_id=entry.message_id,
-                receipt_handle=entry.receipt_handle,
-                status=ok() if error is None else status(error),
-            )
-        codes = {entry.status.code for entry in answer.entries}
-        if len(codes) == 1:
-            answer.status.CopyFrom(answer.entries[0].status)
-        else:
-            answer.status.code = Code.MULTIPLE_RESULTS
-        return answer
-
-    async def _acknowledged(self, acks: list[Ack]) -> Outcomes:
-        answer: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
 
         def done(outcomes: Outcomes) -> None:
-            self._parts.outbox.post(lambda: resolve(answer, outcomes))
+            self._parts.outbox.post(lambda: call.answer(_acknowledged(request, outcomes)))
 
         self._parts.broker.inflight.acknowledge_all(acks, done)
-        return await answer
 
-    async def change_invisible_duration(self, request: Any, context: Any) -> Any:
+    async def change_invisible_duration(self, request: Any, call: Call) -> Any:
         """Clients take over the handle of the answer even with an error: there is always one."""
         answer = _Changed(receipt_handle=request.receipt_handle)
         try:
-            answer.receipt_handle = self._change(request, client_id_of(context))
+            answer.receipt_handle = self._change(request, client_id_of(call))
             answer.status.CopyFrom(ok())
         except BrokerError as error:
             answer.status.CopyFrom(status(error))
@@ -183,3 +162,19 @@ class GrpcReceiving:
 
 def _nothing() -> Any:
     return status(Refused(Code.MESSAGE_NOT_FOUND, "no message came while the receiver waited"))
+
+
+def _acknowledged(request: Any, outcomes: Outcomes) -> Any:
+    answer = _Ack()
+    for entry, error in zip(request.entries, outcomes, strict=True):
+        answer.entries.add(
+            message_id=entry.message_id,
+            receipt_handle=entry.receipt_handle,
+            status=ok() if error is None else status(error),
+        )
+    codes = {entry.status.code for entry in answer.entries}
+    if len(codes) == 1:
+        answer.status.CopyFrom(answer.entries[0].status)
+    else:
+        answer.status.code = Code.MULTIPLE_RESULTS
+    return answer

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dueline.broker.topics import Permission, TopicConfig
 from dueline.message import check_topic
+from dueline.server.grpc.call import Call
 from dueline.server.grpc.codes import ok
 from dueline.server.grpc.convert import MessageType, name_of
 from dueline.server.grpc.parts import Parts
@@ -52,7 +53,7 @@ class Routes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def query_route(self, request: Any, context: Any) -> Any:
+    async def query_route(self, request: Any, call: Call) -> Any:
         topic = topic_of(request.topic)
         config = await self.find(topic)
         queues = [
@@ -61,7 +62,7 @@ class Routes:
         ]
         return _RouteResponse(status=ok(), message_queues=queues)
 
-    async def query_assignment(self, request: Any, context: Any) -> Any:
+    async def query_assignment(self, request: Any, call: Call) -> Any:
         group = name_of(request.group)
         config = await self.find(topic_of(request.topic))
         answer = _AssignmentResponse(status=ok())

@@ -8,13 +8,16 @@ that there is no such message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
 from dueline.broker.topics import TopicConfig
 from dueline.broker.values import PutResult
+from dueline.broker.writing import Results
 from dueline.errors import BrokerError
 from dueline.message import Message
+from dueline.server.grpc.call import Call
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import MessageType, Sender, from_proto, name_of, type_of
 from dueline.server.grpc.parts import Parts
@@ -25,7 +28,9 @@ from dueline.server.grpc.stubs import message_class
 __all__ = ["GrpcSending"]
 
 
+_TYPES: Final = frozenset(ENUMS["MessageType"].values())
 _SendResponse: Final = message_class("SendMessageResponse")
+_Status: Final = message_class("Status")
 _Entry: Final = message_class("SendResultEntry")
 _RecallResponse: Final = message_class("RecallMessageResponse")
 
@@ -38,11 +43,11 @@ class GrpcSending:
         self._broker = parts.broker
         self._sending = parts.sending
 
-    async def send_message(self, request: Any, context: Any) -> Any:
+    def send_message(self, request: Any, call: Call) -> None:
         topic = self._check(request)
         destination = self._sending.destination(topic)
         sender = Sender(
-            born_host=self._parts.peers(context.peer()).packed,
+            born_host=call.peer.packed,
             body_size_max=self._broker.store_options.body_size_max,
             now_ms=self._parts.now_ms(),
             queue_of=partial(self._sending.queue_id, destination),
@@ -50,17 +55,31 @@ class GrpcSending:
         messages = [from_proto(each, topic, sender=sender) for each in request.messages]
         for message in messages:
             _check_type(message, destination.config)
-        results = await self._parts.sent(destination, messages)
+        size_bytes = sum([len(message.body) for message in messages])
+        answer = partial(self._answer, call, messages)
+        self._sending.send(
+            destination,
+            messages,
+            answer,
+            size_bytes=size_bytes,
+            caller=call.caller,
+        )
+
+    def _answer(
+        self, call: Call, messages: Sequence[Message], results: Results | BaseException
+    ) -> None:
+        """The messages are on disk, or are not."""
+        if isinstance(results, BaseException):
+            call.answer(_SendResponse(status=status(results)))
+            return
         entries = [
             self._entry(message, result) for message, result in zip(messages, results, strict=True)
         ]
-        codes = {entry.status.code for entry in entries}
-        answer = _SendResponse(entries=entries)
-        if len(codes) == 1:
-            answer.status.CopyFrom(entries[0].status)
+        first = entries[0].status
+        if all(entry.status.code == first.code for entry in entries):
+            call.answer(_SendResponse(status=first, entries=entries))
         else:
-            answer.status.code = Code.MULTIPLE_RESULTS
-        return answer
+            call.answer(_SendResponse(status=_Status(code=Code.MULTIPLE_RESULTS), entries=entries))
 
     def _check(self, request: Any) -> str:
         count_max = self._parts.options.send_count_max
@@ -73,7 +92,7 @@ class GrpcSending:
         for message in request.messages:
             if name_of(message.topic) != topic:
                 raise Refused(Code.BAD_REQUEST, "messages: expected all of one topic")
-            if message.system_properties.message_type not in ENUMS["MessageType"].values():
+            if message.system_properties.message_type not in _TYPES:
                 raise Refused(
                     Code.NOT_IMPLEMENTED,
                     "message type: expected NORMAL, FIFO, DELAY or TRANSACTION, found "
@@ -92,7 +111,7 @@ class GrpcSending:
             entry.recall_handle = handle
         return entry
 
-    async def recall_message(self, request: Any, context: Any) -> Any:
+    async def recall_message(self, request: Any, call: Call) -> Any:
         topic = topic_of(request.topic)
         recall = partial(self._broker.delayed.recall, request.recall_handle, topic=topic)
         return _RecallResponse(status=ok(), message_id=await self._parts.off_loop(recall))

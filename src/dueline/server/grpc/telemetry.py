@@ -9,13 +9,14 @@ and a list of steps as consumers, whole seconds for polling, and a status beside
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from dueline.broker.consumer_offsets import check_group
 from dueline.budget import check_size
 from dueline.errors import BrokerError
 from dueline.message import TOPIC_SIZE_MAX
+from dueline.server.grpc.call import Call
 from dueline.server.grpc.clients import PUBLISHED_COUNT_MAX
 from dueline.server.grpc.codes import Code, Refused, ok, status
 from dueline.server.grpc.convert import name_of, set_time
@@ -40,26 +41,17 @@ class Telemetry:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def telemetry(self, requests: Any, context: Any) -> None:
+    async def telemetry(self, commands: AsyncIterator[Any], call: Call) -> None:
         """One client's stream, for as long as it lasts."""
-        turn = asyncio.Lock()
-
-        async def write(command: Any) -> None:
-            async with turn:
-                await context.write(command)
-
+        client_id = client_id_of(call)
+        self._parts.clients.opened(client_id, call.push)
         try:
-            client_id = client_id_of(context)
-            self._parts.clients.opened(client_id, write)
-        except BrokerError as error:
-            await write(_Command(status=status(error)))
-            return
-        try:
-            async for command in requests:
+            async for command in commands:
                 if command.WhichOneof("command") == "settings":
-                    await write(self._answer(client_id, command.settings))
+                    call.write(self._answer(client_id, command.settings))
+                    await call.flushed()  # the next is read when this one was
         finally:
-            self._parts.clients.closed(client_id, write)
+            self._parts.clients.closed(client_id, call.push)
 
     def _answer(self, client_id: str, settings: Any) -> Any:
         try:
@@ -128,8 +120,8 @@ class Telemetry:
         for step_ms in self._parts.broker.options.retries.backoff_ms:
             set_time(policy.customized_backoff.next.add(), step_ms)
 
-    async def heartbeat(self, request: Any, context: Any) -> Any:
-        client = self._parts.clients.get(client_id_of(context))
+    async def heartbeat(self, request: Any, call: Call) -> Any:
+        client = self._parts.clients.get(client_id_of(call))
         if client is not None:
             client.seen_ms = self._parts.now_ms()
         if request.client_type in _CONSUMERS:
@@ -137,6 +129,6 @@ class Telemetry:
             await self._parts.saved()
         return _Heartbeat(status=ok())
 
-    async def notify_client_termination(self, request: Any, context: Any) -> Any:
-        self._parts.clients.terminated(client_id_of(context))
+    async def notify_client_termination(self, request: Any, call: Call) -> Any:
+        self._parts.clients.terminated(client_id_of(call))
         return _Termination(status=ok())

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from dueline.broker.asking import Ask, Question
 from dueline.broker.transactions import Half
-from dueline.errors import InvalidRequest, NotFound
+from dueline.errors import InvalidRequest, LimitExceeded, NotFound
 from dueline.message import parse_message_id
+from dueline.server.grpc.call import Call
 from dueline.server.grpc.clients import Client
 from dueline.server.grpc.codes import Code, Refused, ok
 from dueline.server.grpc.convert import plain_proto, shown_name
@@ -41,11 +42,9 @@ class GrpcTransactions:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._tasks: set[asyncio.Future[None]] = set()
         parts.broker.asking.add_door(self.producers)
 
-    async def end_transaction(self, request: Any, context: Any) -> Any:
-        topic_of(request.topic)
+    async def end_transaction(self, request: Any, call: Call) -> Any:
         if request.resolution not in (_COMMIT, _ROLLBACK):
             raise Refused(
                 Code.BAD_REQUEST,
@@ -53,14 +52,16 @@ class GrpcTransactions:
             )
         try:
             position = parse_message_id(request.transaction_id)[1]
-            await self._ended(position, commit=request.resolution == _COMMIT)
+            await self._ended(
+                position, commit=request.resolution == _COMMIT, topic=topic_of(request.topic)
+            )
         except (InvalidRequest, NotFound) as error:
             raise Refused(
                 Code.INVALID_TRANSACTION_ID, f"transaction id: {error.message}"
             ) from error
         return _EndResponse(status=ok())
 
-    async def _ended(self, position: int, *, commit: bool) -> None:
+    async def _ended(self, position: int, *, commit: bool, topic: str) -> None:
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done(error: BaseException | None) -> None:
@@ -68,7 +69,13 @@ class GrpcTransactions:
 
         transactions = self._parts.broker.transactions
         await self._parts.off_loop(
-            lambda: transactions.end(position, commit=commit, group="", done=done)
+            lambda: transactions.end(
+                position,
+                commit=commit,
+                group="",
+                done=done,
+                admit=partial(_check_topic, topic),
+            )
         )
         await answer
 
@@ -81,12 +88,13 @@ class GrpcTransactions:
                 yield partial(self._ask, client)
 
     def _ask(self, client: Client, question: Question) -> None:
-        self._parts.outbox.post(partial(self._send, client, _command(client, question)))
+        self._parts.outbox.post(partial(_send, client, _command(client, question)))
 
-    def _send(self, client: Client, command: Any) -> None:
-        task = asyncio.ensure_future(_write(client, command))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+
+def _check_topic(said: str, found: str) -> None:
+    """The right to end it was asked for the topic that the request names."""
+    if said != found:
+        raise InvalidRequest(f"expected one of topic {said[:200]}, found one of another topic")
 
 
 def _command(client: Client, question: Question) -> Any:
@@ -101,9 +109,9 @@ def _command(client: Client, question: Question) -> Any:
     return command
 
 
-async def _write(client: Client, command: Any) -> None:
+def _send(client: Client, command: Any) -> None:
     try:
-        await client.streams[-1](command)
-    except (IndexError, RuntimeError, asyncio.InvalidStateError) as error:
-        # The stream ended a moment ago; somebody will be asked next time.
+        client.streams[-1](command)
+    except (IndexError, LimitExceeded) as error:
+        # The stream ended a moment ago, or is full; somebody will be asked next time.
         log.info("a question about a transaction could not be passed on: %s", error)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dueline.server.remoting.admin_broker import BrokerAdmin
 from dueline.server.remoting.admin_groups import GroupAdmin
 from dueline.server.remoting.admin_topics import TopicAdmin
+from dueline.server.remoting.admin_users import UserAdmin
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub
 
@@ -21,6 +22,7 @@ class Admin:
             TopicAdmin(context, hub),
             GroupAdmin(context, hub),
             BrokerAdmin(context, hub),
+            UserAdmin(context, hub),
         )
 
     def table(self) -> Mapping[int, Handler]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dueline import __version__
+from dueline.broker.access import Action, topic
 from dueline.message import parse_message_id
 from dueline.server.remoting.answers import Refused, Response
 from dueline.server.remoting.channel import Channel, Request
@@ -164,6 +165,7 @@ class BrokerAdmin:
         header = ConsumeDirectlyRequest.decode(request.command.ext)
         _, position = parse_message_id(header.msg_id or "")
         record = self._context.reading.by_position(position)
+        request.check(Action.SUB, topic(record.topic.decode("utf-8", "replace")))
         self._pass_on(request, header.consumer_group, header.client_id or "", record.encode())
         return None
 

@@ -16,12 +16,14 @@ from typing import Final
 
 from dueline.errors import (
     BrokerError,
+    Forbidden,
     InvalidRequest,
     LimitExceeded,
     NotFound,
     OutcomeUnknown,
     StoreClosed,
     StoreError,
+    Unauthenticated,
     Unavailable,
 )
 from dueline.wire.codes import ResponseCode
@@ -64,6 +66,8 @@ _BY_SUBJECT: Final[Mapping[str, ResponseCode]] = {
     "delivered message": ResponseCode.ILLEGAL_OPERATION,
 }
 _BY_CLASS: Final[tuple[tuple[type[BrokerError], ResponseCode], ...]] = (
+    (Unauthenticated, ResponseCode.NO_PERMISSION),
+    (Forbidden, ResponseCode.NO_PERMISSION),
     (InvalidRequest, ResponseCode.INVALID_PARAMETER),
     (LimitExceeded, ResponseCode.SYSTEM_BUSY),
     (NotFound, ResponseCode.SYSTEM_ERROR),

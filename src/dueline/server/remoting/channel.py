@@ -12,9 +12,11 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from dueline.broker.access import ANONYMOUS, Action, Caller, Certificate, Resource
 from dueline.errors import LimitExceeded, OutcomeUnknown, ProtocolError, Unavailable
 from dueline.message import HOST_UNKNOWN, pack_host
 from dueline.server.connections import peer_of
@@ -26,6 +28,7 @@ from dueline.wire import Answered, Command, Connection
 from dueline.wire.connection import answer_frame
 
 if TYPE_CHECKING:
+    from dueline.server.remoting.guard import Guard
     from dueline.server.remoting.hub import Hub
 
 __all__ = ["Channel", "Request"]
@@ -33,20 +36,58 @@ __all__ = ["Channel", "Request"]
 TURN_S_MAX: Final = 0.003
 """How long the requests of one connection may take before it is the others' turn."""
 
+SECURE_PIECE_BYTES: Final = 16 << 10
+"""Encrypted bytes pass a second buffer, which the transport's size leaves out. What is written in
+pieces, of TLS's largest record each, stays in the one that is counted."""
+
 log = logging.getLogger(__name__)
 
 
 class Request:
     """A request until it is answered, once."""
 
-    __slots__ = ("_is_open", "_reserved_bytes", "channel", "command", "size_bytes")
+    __slots__ = (
+        "_is_open",
+        "_reserved_bytes",
+        "caller",
+        "changed_count",
+        "changed_names",
+        "channel",
+        "command",
+        "guard",
+        "on_answer",
+        "size_bytes",
+    )
 
     def __init__(self, channel: Channel, command: Command, size_bytes: int = 0) -> None:
         self.channel = channel
         self.command = command
         self.size_bytes = size_bytes
+        self.guard: Guard | None = None
+        self.caller = ANONYMOUS
+        self.on_answer: Callable[[Response], None] | None = None
+        self.changed_names: tuple[str, ...] = ()
+        self.changed_count: int | None = None
         self._is_open = True
         self._reserved_bytes = 0
+
+    @property
+    def who(self) -> Caller:
+        """The caller, also where nobody has been asked who they are."""
+        return self.caller if self.caller.address else Caller(None, self.channel.source)
+
+    def check(self, actions: Action, *resources: Resource) -> None:
+        """Refuse what its caller may not do with what was found for it; any thread may call.
+
+        Raises:
+            Unauthenticated, Forbidden: says what is missing.
+        """
+        if self.guard is not None:
+            self.guard.check(self, (actions, resources))
+
+    def may(self, actions: Action, *resources: Resource) -> bool:
+        """The same as a question."""
+        return self.guard is None or self.guard.may(self, (actions, resources))
 
     def reserve(self, size_bytes: int) -> bool:
         """Room for an answer of about this size; False: `channel.room.wait`, and try again."""
@@ -68,17 +109,19 @@ class Request:
             return
         self._is_open = False
         self.release()
+        if self.on_answer is not None:
+            self.on_answer(answer)
         self.channel.finished(self, answer)
 
-    def answer_frame(self, frame: bytes) -> None:
-        """Answer it with a whole frame that was made for it."""
+    def answer_frame(self, *chunks: bytes | memoryview) -> None:
+        """Answer it with a whole frame that was made for it, in one or more pieces."""
         if not self._is_open:
             return
         self._is_open = False
         self.release()
         self.channel.hub.finished(self)
         if not self.command.is_oneway:
-            self.channel.write((frame,))
+            self.channel.write(chunks)
 
     def fail(self, error: BaseException, *, is_message: bool = False) -> None:
         """Answer it with an error."""
@@ -98,6 +141,7 @@ class Channel(asyncio.Protocol):
         )
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes | memoryview] = []
+        self._piece_bytes = sys.maxsize
         self._is_blocked = False
         self._is_push_refused = False
         self.room = Room(hub.pool, hub.limits.unsent_size_bytes_max)
@@ -107,6 +151,8 @@ class Channel(asyncio.Protocol):
         self.is_member = False
         self.address = ""
         self.peer = ""
+        self.source = ""
+        self.certificate: Certificate | None = None
         self.host = HOST_UNKNOWN
         self.local_host = ""
 
@@ -116,10 +162,14 @@ class Channel(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=self.room.buffered_size_max)
+        if transport.get_extra_info("sslcontext") is not None:
+            self._piece_bytes = SECURE_PIECE_BYTES
+            self.certificate = transport.get_extra_info("peercert")
         peer = transport.get_extra_info("peername") or ("", 0)
         own = transport.get_extra_info("sockname") or ("", 0)
         self.address = f"{peer[0]}:{peer[1]}"
         self.peer = peer_of(str(peer[0]))
+        self.source = _plain_address(str(peer[0]))
         self.local_host = _plain_address(str(own[0]))
         with contextlib.suppress(Exception):  # a peer without an address of ours is "unknown"
             self.host = pack_host(_plain_address(str(peer[0])), int(peer[1]))
@@ -141,6 +191,27 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Look at the requests that have come, as long as there is room for their answers."""
         self.active_s = self._loop.time()
+        turns = self.hub.turns
+        if turns is not None and not self._is_blocked and turns.is_ready:
+            turns.add(self, data)
+        else:
+            self.take(data)
+
+    def gather(self, data: bytes) -> bytes:
+        """What has come with what was held back before; empty: no request is complete."""
+        if self._is_blocked:
+            self.take(data)
+            return b""
+        before = self.connection.held_bytes
+        try:
+            whole = self.connection.gather(data)
+        except ProtocolError:
+            return b""  # said and closed before
+        self.hub.note_held(self, self.connection.held_bytes - before)
+        return whole
+
+    def take(self, data: bytes) -> bool:
+        """Look at requests one by one; False: what comes behind them has to wait."""
         before = self.connection.held_bytes
         if self._is_blocked:
             self.connection.keep(data)
@@ -152,6 +223,7 @@ class Channel(asyncio.Protocol):
                 self._tell_port(data)
                 self.close()
         self.hub.note_held(self, self.connection.held_bytes - before)
+        return not self._is_blocked and self._transport is not None
 
     def _tell_port(self, data: bytes) -> None:
         """Browsers and gRPC clients that have come to the wrong port learn which one it is."""
@@ -304,7 +376,9 @@ class Channel(asyncio.Protocol):
         if self._transport is None or not unsent:
             return
         self.active_s = self._loop.time()
-        self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
+        data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
+        for start in range(0, len(data), self._piece_bytes):
+            self._transport.write(data[start : start + self._piece_bytes])
         self.room.flushed(self._transport.get_write_buffer_size())
 
     # Ending

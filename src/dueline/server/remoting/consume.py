@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from dueline.broker.access import Action, topic
 from dueline.broker.values import PutResult
 from dueline.server.remoting.answers import OK
 from dueline.server.remoting.channel import Request
@@ -35,6 +36,7 @@ class SendBacks:
             group=header.group,
             delay_level=header.delay_level,
             attempts_max=attempts_max,
+            admit=lambda name: request.check(Action.SUB, topic(name)),
             done=partial(answer_send, request, _answer),
         )
 

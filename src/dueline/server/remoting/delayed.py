@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
+from dueline.broker.access import CLUSTER, Action, topic
 from dueline.broker.delayed_states import states_of
 from dueline.broker.values import Changed, PendingMessage
 from dueline.errors import InvalidRequest
@@ -33,7 +34,10 @@ __all__ = ["DelayedMessages"]
 
 NAME_COUNT_MAX: Final = 1_000
 FOUND_COUNT_MAX: Final = 1_000
+NAMED_COUNT_MAX: Final = 10
+"""Keys that the audit trail names; of the others it has the number."""
 _BUCKET_MS: Final = 86_400_000
+_SEE: Final = Action.PUB | Action.SUB | Action.GET
 
 B = TypeVar("B", bound=Body)
 
@@ -54,35 +58,51 @@ class DelayedMessages:
             DelayedCode.COUNT_PENDING: self._handler(CountPending, self.count_pending),
         }
 
-    def _handler(self, kind: type[B], work: Callable[[B], Body]) -> Handler:
+    def _handler(self, kind: type[B], work: Callable[[Request, B], Body]) -> Handler:
         def answer(request: Request) -> Response:
-            return Response(body=work(kind.decode_request(request.command.body)).encode())
+            return Response(body=work(request, kind.decode_request(request.command.body)).encode())
 
         return blocking(self._hub, answer)
 
-    def cancel(self, request: CancelDelayed) -> DelayedAnswers:
-        _check_count(request.keys)
-        return _answers(self._delayed.cancel(request.keys))
+    def cancel(self, request: Request, asked: CancelDelayed) -> DelayedAnswers:
+        _check_count(asked.keys)
+        changes = self._delayed.cancel(asked.keys, _may(request, Action.PUB, Action.UPDATE))
+        return _answers(request, asked.keys, changes)
 
-    def reschedule(self, request: RescheduleDelayed) -> DelayedAnswers:
-        _check_count(request.moves)
+    def reschedule(self, request: Request, asked: RescheduleDelayed) -> DelayedAnswers:
+        _check_count(asked.moves)
         now_ms = self._clock.now_ms()
-        return _answers(
-            self._delayed.reschedule([(move.key, _due_ms(move, now_ms)) for move in request.moves])
-        )
+        moves = [(move.key, _due_ms(move, now_ms)) for move in asked.moves]
+        changes = self._delayed.reschedule(moves, _may(request, Action.PUB, Action.UPDATE))
+        return _answers(request, [move.key for move in asked.moves], changes)
 
-    def look_up(self, request: LookUpDelayed) -> FoundDelayedList:
-        found = self._delayed.find(request.key)
+    def look_up(self, request: Request, asked: LookUpDelayed) -> FoundDelayedList:
+        may = _may(request, _SEE, Action.GET)
+        found = [each for each in self._delayed.find(asked.key) if may(each.topic)]
         pairs = zip(found, states_of(found), strict=True)
         return FoundDelayedList(
             messages=[_found(each, state) for each, state in islice(pairs, FOUND_COUNT_MAX)]
         )
 
-    def count_pending(self, request: CountPending) -> PendingCounts:
-        summary = self._delayed.pending(bucket_ms=_BUCKET_MS, topic=request.topic)
+    def count_pending(self, request: Request, asked: CountPending) -> PendingCounts:
+        """Of one topic, or of all that the caller may see."""
+        if asked.topic is None:
+            request.check(Action.GET, CLUSTER)
+        else:
+            request.check(_SEE, topic(asked.topic))
+        summary = self._delayed.pending(bucket_ms=_BUCKET_MS, topic=asked.topic)
+        may = _may(request, _SEE, Action.GET)
         return PendingCounts(
-            count=summary.count, topics=summary.by_topic, next_due_ms=summary.next_due_ms
+            count=summary.count,
+            topics={name: count for name, count in summary.by_topic.items() if may(name)},
+            next_due_ms=summary.next_due_ms,
         )
+
+
+def _may(request: Request, actions: Action, on_cluster: Action) -> Callable[[str], bool]:
+    """For which topics the caller may; with `on_cluster` on the cluster, for all of them."""
+    is_all = request.may(on_cluster, CLUSTER)
+    return lambda name: is_all or request.may(actions, topic(name))
 
 
 def _found(message: PendingMessage, state: str) -> FoundDelayed:
@@ -114,7 +134,9 @@ def _due_ms(move: MoveDelayed, now_ms: int) -> int:
     return found_ms
 
 
-def _answers(changes: Sequence[Changed]) -> DelayedAnswers:
+def _answers(request: Request, keys: Sequence[str], changes: Sequence[Changed]) -> DelayedAnswers:
+    request.changed_names = tuple(keys[:NAMED_COUNT_MAX])
+    request.changed_count = sum(changed.count for changed in changes)
     return DelayedAnswers(
         answers=[
             DelayedAnswer(answer=changed.answer.value, count=changed.count) for changed in changes

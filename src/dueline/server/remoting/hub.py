@@ -5,6 +5,8 @@
                     ▼
                  table[code] ── none ──▶ 3 "not supported"
                     ▼
+                 guard ── may not ──▶ 16 "no permission"
+                    ▼
                  handler ──▶ an answer, or none yet: then the handler has kept the request
                     └─ raises ──▶ the error's code (`dueline.server.remoting.answers`)
 
@@ -18,18 +20,29 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from dueline.broker.quotas import Quotas
 from dueline.errors import BrokerError, ProtocolError
 from dueline.server.connections import ACCEPTED_AT_ONCE, BACKLOG, Connections, Place
 from dueline.server.remoting.answers import Response, answer_of
 from dueline.server.remoting.channel import Channel, Request
+from dueline.server.remoting.guard import Guard
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
+from dueline.server.remoting.requirements import Needs
 from dueline.server.remoting.room import Pool
 from dueline.server.runtime import Runtime
 from dueline.server.shares import Shares
-from dueline.server.wrong_port import BROKER_PORT, NAME_SERVER_PORT
+from dueline.server.tls.contexts import Tls
+from dueline.server.tls.entrance import Entrance, EntranceOptions
+from dueline.server.wrong_port import (
+    BROKER_PORT,
+    NAME_SERVER_PORT,
+    TLS_ONLY,
+    answer_to_frame,
+    answer_to_http,
+)
 from dueline.wire.body import Body
 from dueline.wire.codes import ResponseCode
 
@@ -51,15 +64,28 @@ _VIOLATIONS_LOGGED_PER_MINUTE: Final = 10
 log = logging.getLogger(__name__)
 
 
+class Turns(Protocol):
+    """Reads what has come on all connections at once (`dueline.server.remoting.turns`)."""
+
+    @property
+    def is_ready(self) -> bool: ...
+
+    def add(self, channel: Channel, data: bytes) -> None: ...
+
+
 class Hub:
     """One port's connections and handlers."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it stands on
         self,
         name: str,
         runtime: Runtime,
         limits: Limits | None = None,
         connections: Connections | None = None,
+        *,
+        guard: Guard | None = None,
+        tls: Tls | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
         self.name: Final = name
         self.port_words: Final = NAME_SERVER_PORT if name == "name server" else BROKER_PORT
@@ -71,15 +97,34 @@ class Hub:
         self.violation_count = 0
         self.refused_count = 0
         self.on_leave: list[Callable[[Channel], None]] = []
+        self.turns: Turns | None = None
         self.pool: Final = Pool(
             runtime.loop, self.limits.total_unsent_size_bytes_max, on_full=self._make_room
         )
-        self.waiting: Final = Shares("waiting pulls", self.limits.waiting_count_max)
+        quotas = quotas or Quotas()
+        self.waiting: Final = Shares(
+            "waiting pulls",
+            self.limits.waiting_count_max,
+            quota=quotas.poll_count_max,
+            on_limited=quotas.note_limited,
+        )
         self._request_count_max = self.limits.total_request_count_max
         self._request_size_bytes_max = self.limits.total_request_size_bytes_max
         self._is_making_room = False
         self._runtime = runtime
+        self._guard = guard
         self._connections = connections or Connections(self.limits.connection_count_max)
+        self.entrance: Final = Entrance(
+            EntranceOptions(
+                name=name,
+                make=lambda: Channel(self),
+                refuse_plain=self._refuse_plain,
+                has_room=self._has_room,
+                first_byte_s_max=self.limits.idle_s_max,
+            ),
+            tls,
+            self._connections,
+        )
         self._channels: dict[Channel, Place] = {}
         self._held_bytes = 0
         self._violations_to_log = _VIOLATIONS_LOGGED_PER_MINUTE
@@ -92,7 +137,7 @@ class Hub:
         """Begin to serve."""
         for listener in listeners:
             server = await self.loop.create_server(
-                lambda: Channel(self), sock=listener.socket, backlog=ACCEPTED_AT_ONCE
+                self.entrance, sock=listener.socket, backlog=ACCEPTED_AT_ONCE
             )
             listener.socket.listen(BACKLOG)
             self._servers.append(server)
@@ -104,6 +149,7 @@ class Hub:
             self._sweeper.cancel()
         for server in self._servers:
             server.close()
+        self.entrance.close()
         self._is_empty.clear()
         for channel in list(self._channels):
             channel.close()
@@ -140,6 +186,15 @@ class Hub:
         if not self._channels:
             self._is_empty.set()
 
+    def _has_room(self, newcomer_count: int) -> bool:
+        has_room = len(self._channels) + newcomer_count < self.limits.connection_count_max
+        self.refused_count += not has_room
+        return has_room
+
+    def _refuse_plain(self, first: bytes) -> bytes | None:
+        """What a client without TLS is told, where it must have TLS."""
+        return answer_to_http(first, TLS_ONLY) or answer_to_frame(first, TLS_ONLY)
+
     @property
     def channels(self) -> Collection[Channel]:
         return self._channels.keys()
@@ -148,7 +203,7 @@ class Hub:
         """A connection holds more or less of an unfinished frame than before."""
         self._held_bytes += change_bytes
         if change_bytes > 0 and self._held_bytes > self.limits.held_size_bytes_max:
-            # Whoever adds to it goes: the others are then no worse off than before.
+            # The one that adds to it goes: the others are then no worse off than before.
             log.warning("%s: too many unfinished frames; closed %s", self.name, channel.address)
             channel.abort()
 
@@ -235,6 +290,24 @@ class Hub:
             return
         self._run(handler, request)
 
+    def begin(self, channel: Channel, count: int, size_bytes: int) -> bool:
+        """Count requests that `Turns` has read; False: they are too many, none is counted."""
+        if (
+            self.request_count + count > self._request_count_max
+            or self.request_size_bytes + size_bytes > self._request_size_bytes_max
+            or not channel.connection.begin(count, size_bytes)
+        ):
+            return False
+        self.request_count += count
+        self.request_size_bytes += size_bytes
+        return True
+
+    def finish(self, channel: Channel, count: int, size_bytes: int) -> None:
+        """Requests of `Turns` have their answers."""
+        channel.connection.finish(size_bytes, count)
+        self.request_count -= count
+        self.request_size_bytes -= size_bytes
+
     def finished(self, request: Request) -> None:
         """A request has its answer, and is forgotten."""
         request.channel.connection.finish(request.size_bytes)
@@ -296,10 +369,24 @@ class Hub:
         request.answer(answer_of(error))
 
     def add(self, table: Mapping[int, Handler]) -> None:
-        """More codes; each may have one handler."""
+        """More codes; each may have one handler. With a guard, it must have a requirement."""
         twice = self.table.keys() & table.keys()
         assert not twice, f"two handlers for {sorted(twice)}"
+        if self._guard is not None:
+            table = self._guard.guarded(table, self._asked_in_thread)
         self.table.update(table)
+
+    def _asked_in_thread(
+        self,
+        request: Request,
+        ask: Callable[[], Needs],
+        handle: Callable[[Request, Needs], Response | None],
+    ) -> None:
+        """Find out elsewhere who asks and what for, and go on here."""
+        future = self._runtime.in_thread(ask)
+        future.add_done_callback(
+            lambda done: self._run(lambda request: handle(request, done.result()), request)
+        )
 
 
 def decoded(hub: Hub, kind: type[B], handle: Callable[[Request, B], Response | None]) -> Handler:

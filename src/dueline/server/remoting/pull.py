@@ -6,16 +6,21 @@ due. A parked pull whose filter does not want what came stays parked and remembe
 looked.
 
 Reading is a copy out of mapped files and takes microseconds near the end of a queue. Far behind it
-the disk may have to be asked, so such pulls run in a thread and stop nobody else.
+the disk may have to be asked: such pulls run in a thread and stop nobody else, unless what they
+read is in memory.
+
+The pulls of one consumer differ in their offsets alone. What the rest of a header says is decoded
+once and then remembered (`_Head`); who may read what is asked each time.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
-from dueline.broker.filters import Filter, filter_of
+from dueline.broker.filters import EVERYTHING, filter_of
 from dueline.broker.reading import Pull
 from dueline.broker.values import ReadResult, ReadStatus
 from dueline.broker.watches import Watch
@@ -25,8 +30,10 @@ from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub
 from dueline.server.shares import Share
-from dueline.wire.codes import PullFlag, RequestCode, ResponseCode
+from dueline.wire.codes import PullFlag, RequestCode, ResponseCode, Serialization
+from dueline.wire.header import parse_long
 from dueline.wire.headers import PullRequest, PullResponse
+from dueline.wire.pull_answer import FOUND_REMARK, encode_found_head
 
 __all__ = ["Pulls"]
 
@@ -34,10 +41,16 @@ COUNT_MAX: Final = 1_024
 SIZE_BYTES_MAX: Final = 1 << 20
 SUSPEND_MS_MAX: Final = 60_000
 FAR_BEHIND: Final = 100_000
-"""Messages from the end of a queue from which on a pull runs in a thread."""
+"""Messages from the end of a queue from which on a pull may have to wait for the disk."""
+
+HEAD_COUNT_MAX: Final = 10_000
+HEAD_SIZE_MAX: Final = 1_024
+"""Characters of a header that is remembered. One with a condition is not: what a condition becomes
+may be large, and has a bound of its own in `filter_of`."""
+_FLAGS: Final = int(PullFlag.COMMIT_OFFSET | PullFlag.SUSPEND | PullFlag.SUBSCRIPTION)
 
 _CODES: Final[Mapping[ReadStatus, tuple[ResponseCode, str]]] = {
-    ReadStatus.FOUND: (ResponseCode.SUCCESS, "FOUND"),
+    ReadStatus.FOUND: (ResponseCode.SUCCESS, FOUND_REMARK),
     ReadStatus.NO_MATCH: (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE"),
     ReadStatus.AT_END: (ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE"),
     ReadStatus.BEFORE_START: (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL"),
@@ -51,6 +64,8 @@ class Pulls:
     def __init__(self, context: Context, hub: Hub) -> None:
         self._context = context
         self._hub = hub
+        self._check = context.reading.check
+        self._heads: dict[tuple[str | None, ...], _Head] = {}
 
     def table(self) -> Mapping[int, Handler]:
         return {
@@ -58,32 +73,90 @@ class Pulls:
             RequestCode.LITE_PULL_MESSAGE: self.pull,
         }
 
-    def pull(self, request: Request) -> Response | None:
-        header = PullRequest.decode(request.command.ext)
+    def pull(self, request: Request) -> None:
+        known, offset, commit_offset = self._read(request.command.ext)
+        wanted = known.pull.wanted
+        if not known.has_filter:
+            wanted = self._context.reading.subscribed(
+                known.pull.group, known.pull.topic, known.sub_version
+            )
+        pull = known.pull if wanted is known.pull.wanted else replace(known.pull, wanted=wanted)
         reading = self._context.reading
-        reading.check(header.consumer_group, header.topic, header.queue_id)
-        wanted = self._filter(header)
-        _, end = reading.offset_range(header.topic, header.queue_id)
-        if header.sys_flag & PullFlag.COMMIT_OFFSET and header.commit_offset >= 0:
+        _, end = reading.offset_range(pull.topic, pull.queue_id)
+        if known.commits and commit_offset >= 0:
             # Beyond the end: of messages that are gone. The pull's answer sets the client right.
-            offset = min(header.commit_offset, end)
             self._context.broker.progress.commit(
-                header.consumer_group, header.topic, header.queue_id, offset
+                pull.group, pull.topic, pull.queue_id, min(commit_offset, end)
             )
             self._context.save_soon()
-        pull = _Pull(self._context, request, header, wanted)
-        if end - header.queue_offset > FAR_BEHIND:
-            self._hub.in_thread(request, pull.read_once)
-            return None
-        return pull.start()
+        waiting = _Pull(self._context, request, pull, offset, known.suspend_ms)
+        if end - offset > FAR_BEHIND and not reading.is_at_hand(pull, offset):
+            self._hub.in_thread(request, waiting.read_once)
+        else:
+            waiting.start()
 
-    def _filter(self, header: PullRequest) -> Filter:
-        """By what the request says, or else by what the group's heartbeats said."""
-        if header.sys_flag & PullFlag.SUBSCRIPTION:
-            return filter_of(header.subscription or "*", header.expression_type or "TAG")
-        return self._context.reading.subscribed(
-            header.consumer_group, header.topic, header.sub_version
+    def _read(self, ext: Mapping[str, str]) -> tuple[_Head, int, int]:
+        """What a pull's header says, with its two offsets; who and what it names may be read."""
+        get = ext.get
+        key = (
+            *(get("consumerGroup"), get("topic"), get("queueId"), get("maxMsgNums")),
+            *(get("sysFlag"), get("suspendTimeoutMillis"), get("subVersion")),
+            *(get("subscription"), get("expressionType"), get("maxMsgBytes")),
         )
+        head = self._heads.get(key)
+        if head is None:
+            header = PullRequest.decode(ext)
+            self._check(header.consumer_group, header.topic, header.queue_id)
+            head = _head_of(header)
+            is_small = sum(len(part) for part in key if part is not None) <= HEAD_SIZE_MAX
+            if is_small and not head.pull.wanted.needs_properties:
+                if len(self._heads) >= HEAD_COUNT_MAX:
+                    self._heads.clear()
+                self._heads[key] = head
+            return head, header.queue_offset, header.commit_offset
+        try:
+            offset, commit_offset = parse_long(ext["queueOffset"]), parse_long(ext["commitOffset"])
+        except (KeyError, ValueError):
+            PullRequest.decode(ext)  # says what is wrong
+            raise
+        pull = head.pull
+        self._check(pull.group, pull.topic, pull.queue_id)
+        return head, offset, commit_offset
+
+
+class _Head(NamedTuple):
+    """What the headers of many pulls say alike."""
+
+    pull: Pull
+    has_filter: bool
+    """In the request; if not, the group's heartbeats say what it wants."""
+    sub_version: int
+    commits: bool
+    suspend_ms: int
+
+
+def _head_of(header: PullRequest) -> _Head:
+    flags = PullFlag(header.sys_flag & _FLAGS)
+    has_filter = PullFlag.SUBSCRIPTION in flags
+    wanted = EVERYTHING
+    if has_filter:
+        wanted = filter_of(header.subscription or "*", header.expression_type or "TAG")
+    return _Head(
+        pull=Pull(
+            topic=header.topic,
+            queue_id=header.queue_id,
+            group=header.consumer_group,
+            wanted=wanted,
+            count_max=max(1, min(header.max_msg_nums, COUNT_MAX)),
+            size_bytes_max=max(1, min(header.max_msg_bytes or SIZE_BYTES_MAX, SIZE_BYTES_MAX)),
+        ),
+        has_filter=has_filter,
+        sub_version=header.sub_version,
+        commits=PullFlag.COMMIT_OFFSET in flags,
+        suspend_ms=(
+            min(header.suspend_timeout_millis, SUSPEND_MS_MAX) if PullFlag.SUSPEND in flags else 0
+        ),
+    )
 
 
 class _Pull:
@@ -103,41 +176,32 @@ class _Pull:
     )
 
     def __init__(
-        self, context: Context, request: Request, header: PullRequest, wanted: Filter
+        self, context: Context, request: Request, pull: Pull, offset: int, suspend_ms: int
     ) -> None:
         self._context = context
         self._request = request
-        self._pull = Pull(
-            topic=header.topic,
-            queue_id=header.queue_id,
-            wanted=wanted,
-            count_max=max(1, min(header.max_msg_nums, COUNT_MAX)),
-            size_bytes_max=max(1, min(header.max_msg_bytes or SIZE_BYTES_MAX, SIZE_BYTES_MAX)),
-        )
-        self._offset = header.queue_offset
+        self._pull = pull
+        self._offset = offset
         self._watch: Watch | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_answered = False
         self._is_waiting = False
         self._share: Share | None = None
-        suspend_ms = (
-            min(header.suspend_timeout_millis, SUSPEND_MS_MAX)
-            if header.sys_flag & PullFlag.SUSPEND
-            else 0
-        )
-        self._deadline_s = context.loop.time() + suspend_ms / 1_000
+        self._deadline_s = context.loop.time() + suspend_ms / 1_000 if suspend_ms > 0 else 0.0
 
-    def start(self) -> Response | None:
-        """The answer, or None: the pull waits and will answer by itself."""
+    def start(self) -> None:
+        """Answer, or wait and answer then."""
         if self._request.reserve(SIZE_BYTES_MAX):
             try:
-                return self._run()
+                result = self._run()
             except LimitExceeded:
                 self._finish()
                 raise
+            if result is not None:
+                self._answer(result)
+            return
         self._wait_for_room()
         self._request.channel.on_close.add(self._gone)
-        return None
 
     def _wait_for_room(self) -> None:
         self._is_waiting = True
@@ -147,12 +211,13 @@ class _Pull:
         self._is_waiting = False
         self._again()
 
-    def _run(self) -> Response | None:
-        is_patient = self._deadline_s > self._context.loop.time()
+    def _run(self) -> ReadResult | None:
+        """What it reads; None: it waits."""
+        is_patient = self._deadline_s > 0 and self._deadline_s > self._context.loop.time()
         wake = self._wake if is_patient else None
         pulled = self._context.reading.pull(self._pull, self._offset, wake)
         if pulled.watch is None:
-            return self._answer(pulled.result)
+            return pulled.result
         self._watch = pulled.watch
         self._offset = pulled.result.next_offset
         self._request.release()
@@ -161,19 +226,18 @@ class _Pull:
 
     def read_once(self) -> Response:
         """The answer of a pull that is far behind; runs in any thread."""
-        return self._answer(self._context.reading.pull(self._pull, self._offset).result)
+        return _response(self._context.reading.pull(self._pull, self._offset).result)
 
-    def _answer(self, result: ReadResult) -> Response:
-        code, remark = _CODES[result.status]
-        response = PullResponse(
-            suggest_which_broker_id=0,
-            next_begin_offset=result.next_offset,
-            min_offset=result.start,
-            max_offset=result.end,
-        )
-        return Response(
-            code=code, ext=response.encode(), remark=remark, chunks=tuple(result.records)
-        )
+    def _answer(self, result: ReadResult) -> None:
+        command = self._request.command
+        size_bytes = sum(map(len, result.chunks))
+        if 0 < size_bytes <= SIZE_BYTES_MAX and command.serialization is Serialization.JSON:
+            head = encode_found_head(
+                command.opaque, result.next_offset, result.start, result.end, size_bytes
+            )
+            self._request.answer_frame(head, *result.chunks)
+        else:
+            self._request.answer(_response(result))
 
     # Waiting
 
@@ -196,14 +260,14 @@ class _Pull:
             return
         self._forget_watch()
         try:
-            answer = self._run()
+            result = self._run()
         except Exception as error:  # noqa: BLE001 - the boundary of a request that was parked
             self._finish()
             self._request.fail(error)
             return
-        if answer is not None:
+        if result is not None:
             self._finish()
-            self._request.answer(answer)
+            self._answer(result)
 
     def _give_up(self) -> None:
         """Another client needs the place: the time is over."""
@@ -228,3 +292,14 @@ class _Pull:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
+
+
+def _response(result: ReadResult) -> Response:
+    code, remark = _CODES[result.status]
+    response = PullResponse(
+        suggest_which_broker_id=0,
+        next_begin_offset=result.next_offset,
+        min_offset=result.start,
+        max_offset=result.end,
+    )
+    return Response(code=code, ext=response.encode(), remark=remark, chunks=tuple(result.chunks))

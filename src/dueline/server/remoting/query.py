@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from dueline.broker.access import Action, topic
 from dueline.server.remoting.answers import Refused, Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
@@ -68,11 +69,16 @@ class Queries:
 
     def view(self, request: Request) -> Response:
         position = ViewMessageRequest.decode(request.command.ext).offset
-        return Response(body=self._reading.by_position(position).encode())
+        record = self._reading.by_position(position)
+        request.check(Action.SUB | Action.GET, topic(record.topic.decode("utf-8", "replace")))
+        return Response(body=record.encode())
 
     def recall(self, request: Request) -> Response:
         header = RecallRequest.decode(request.command.ext)
         unique_id = self._context.broker.delayed.recall(
-            header.recall_handle, topic=header.topic or None
+            header.recall_handle,
+            topic=header.topic or None,
+            admit=lambda name: request.check(Action.PUB, topic(name)),
         )
+        request.changed_names = (unique_id,)
         return Response(ext=RecallResponse(msg_id=unique_id).encode())

@@ -6,7 +6,7 @@ An answer's bytes pass three places, and each of them counts:
     written     it waits for the end of the loop's turn
     buffered    the transport has it, and the peer has not read it
 
-Whoever makes a large answer reserves room first and waits until there is some: reading comes after,
+A maker of a large answer reserves room first and waits until there is some: reading comes after,
 so a thousand requests that a peer sends at once cost as much memory as the room and not as their
 answers. A connection's room is half for what is being made and written, half for the transport:
 that one says when it is full (`is_paused`) and when the peer has read (`sent`).
@@ -142,7 +142,7 @@ class Room:
         self.wake_soon()
 
     def close(self) -> None:
-        """The connection has gone, and what was unread with it; whoever waits is called."""
+        """The connection has gone, and what was unread with it; those who wait are called."""
         self._is_closed = True
         self._pool.change(-self.size_bytes)
         self._reserved = self._written = self._buffered = 0

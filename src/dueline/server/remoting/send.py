@@ -16,20 +16,43 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from dueline.admission import BROKER_PROPERTIES, drop_broker_properties
 from dueline.broker.sending import BATCH_COUNT_MAX, Destination
 from dueline.broker.values import PutResult
 from dueline.errors import BrokerError
-from dueline.message import PROPERTIES_SIZE_MAX, Message, decode_properties, new_message
+from dueline.message import (
+    PROPERTIES_SIZE_MAX,
+    SYS_TRANSACTION_MASK,
+    Message,
+    decode_properties,
+    new_message,
+)
+from dueline.message_rows import Head
+from dueline.schedule import LEVEL_NAME, TIMER_NAMES
 from dueline.server.remoting.answers import Refused, Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context, answer_send
 from dueline.server.remoting.hub import Handler
+from dueline.wire import Command, FrameDecoder
 from dueline.wire.batch import decode_batch
 from dueline.wire.codes import VERSION_3_4_9, RequestCode, ResponseCode, Serialization
 from dueline.wire.header import parse_long
 from dueline.wire.headers import SendRequest, SendResponse
 from dueline.wire.send_answer import REGION, encode_send_answer
+from dueline.wire.turn import (
+    ACTION_AT,
+    ACTION_DROP,
+    ACTION_ID,
+    ACTION_KEYS,
+    ACTION_LEVEL,
+    ACTION_MS,
+    ACTION_ODD,
+    ACTION_SECONDS,
+    ACTION_TAGS,
+)
 
 __all__ = ["Sends"]
 
@@ -58,6 +81,19 @@ class _Head(NamedTuple):
     is_batch: bool
 
 
+def row_actions() -> dict[str, int]:
+    """What properties mean to a kernel, by name; the rules are those of `Sends.send`."""
+    return {
+        **dict.fromkeys(_NOT_TAKEN | {"TRAN_MSG"}, ACTION_ODD),
+        "WAIT": ACTION_DROP,
+        "UNIQ_KEY": ACTION_ID,
+        "KEYS": ACTION_KEYS,
+        "TAGS": ACTION_TAGS,
+        LEVEL_NAME: ACTION_LEVEL,
+        **dict(zip(TIMER_NAMES, (ACTION_SECONDS, ACTION_MS, ACTION_AT), strict=True)),
+    }
+
+
 class Sends:
     """Handlers of 10, 310 and 320."""
 
@@ -65,6 +101,7 @@ class Sends:
         self._context = context
         self._sending = context.sending
         self._heads: dict[tuple[int | str | None, ...], _Head] = {}
+        self._row_heads: dict[bytes, tuple[Destination, Head | None]] = {}
 
     def table(self) -> Mapping[int, Handler]:
         return {
@@ -97,6 +134,7 @@ class Sends:
                 partial(answer_send, request, self._answer),
                 size_bytes=len(body),
                 attempts_max=_attempts_max(request, head),
+                caller=request.who,
             )
             return
         read = partial(self._batch, request, head, queue_id, born_ms, properties)
@@ -105,6 +143,48 @@ class Sends:
             return
         future = self._context.in_thread(read)
         future.add_done_callback(partial(self._go_on, request, head))
+
+    # Rows of many sends
+
+    def head(self, key: bytes, frame: npt.NDArray[np.uint8]) -> Head | None:
+        """What heads with this key say; None: messages with it are to be sent one by one.
+
+        Args:
+            frame: of a send that has it.
+        """
+        known = self._row_heads.get(key)
+        if known is not None and self._sending.is_current(known[0]):
+            destination, head = known
+        else:
+            try:
+                destination, head = self._read_head(frame.tobytes())
+            except BrokerError:
+                return None  # said to each that sends so
+            if len(self._row_heads) >= HEAD_COUNT_MAX:
+                self._row_heads.clear()
+            if len(key) <= HEAD_SIZE_MAX:
+                self._row_heads[key] = destination, head
+        return head if self._sending.takes_rows(destination) else None
+
+    def _read_head(self, frame: bytes) -> tuple[Destination, Head | None]:
+        (cut,) = FrameDecoder().feed(frame)
+        command = Command.decode(cut)
+        header = SendRequest.decode(command.ext)
+        said = self._head(command, header)
+        is_storable = (
+            not said.sys_flag & SYS_TRANSACTION_MASK
+            and said.sys_flag >= 0
+            and abs(said.flag) < 1 << 31
+        )
+        head = Head(
+            topic=said.destination.topic,
+            queue_id=said.destination.queue_id,
+            flag=said.flag,
+            sys_flag=said.sys_flag,
+            reconsume_times=said.reconsume_times,
+            is_batch=said.is_batch,
+        )
+        return said.destination, head if is_storable else None
 
     # Reading
 
@@ -133,14 +213,14 @@ class Sends:
                 raise
             return head, max(born_ms, 0), decode_properties(text)
         header = SendRequest.decode(ext)
-        head = self._head(request, header)
+        head = self._head(request.command, header)
         if "b" in ext and sum(len(str(part)) for part in key) <= HEAD_SIZE_MAX:
             if len(self._heads) >= HEAD_COUNT_MAX:
                 self._heads.clear()
             self._heads[key] = head
         return head, max(header.born_timestamp, 0), decode_properties(text)
 
-    def _head(self, request: Request, header: SendRequest) -> _Head:
+    def _head(self, command: Command, header: SendRequest) -> _Head:
         destination = self._sending.destination(
             header.topic,
             queue_id=header.queue_id,
@@ -154,7 +234,7 @@ class Sends:
             sys_flag=header.sys_flag,
             reconsume_times=max(header.reconsume_times or 0, 0),
             max_reconsume_times=header.max_reconsume_times or 0,
-            is_batch=request.command.code == RequestCode.SEND_BATCH_MESSAGE or header.batch,
+            is_batch=command.code == RequestCode.SEND_BATCH_MESSAGE or header.batch,
         )
 
     def _batch(
@@ -208,6 +288,7 @@ class Sends:
             messages,
             partial(answer_send, request, self._answer),
             size_bytes=len(request.command.body),
+            caller=request.who,
         )
 
     # Answering

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dueline.broker import Broker
+from dueline.broker.sending import BATCH_COUNT_MAX
 from dueline.server.connections import Connections
 from dueline.server.outbox import Outbox
 from dueline.server.remoting.admin import Admin
@@ -25,6 +26,7 @@ from dueline.server.remoting.consume import SendBacks
 from dueline.server.remoting.context import Addresses, Context
 from dueline.server.remoting.delayed import DelayedMessages
 from dueline.server.remoting.group import GroupMembers
+from dueline.server.remoting.guard import Guard
 from dueline.server.remoting.hub import Hub
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
@@ -34,10 +36,14 @@ from dueline.server.remoting.pop import Pops
 from dueline.server.remoting.pull import Pulls
 from dueline.server.remoting.query import Queries
 from dueline.server.remoting.reply import Replies
-from dueline.server.remoting.send import Sends
+from dueline.server.remoting.send import Sends, row_actions
 from dueline.server.remoting.transaction import TransactionEnds
+from dueline.server.remoting.turn_guard import TurnGuard
+from dueline.server.remoting.turns import Turns
 from dueline.server.runtime import Runtime
 from dueline.server.threads import OnFailure, start_thread
+from dueline.server.tls.contexts import Tls
+from dueline.wire.turn import TurnLimits, TurnReader
 
 __all__ = ["RemotingOptions", "RemotingService"]
 
@@ -72,13 +78,16 @@ class RemotingService:
         broker: Broker,
         options: RemotingOptions | None = None,
         *,
+        tls: Tls | None = None,
         connections: Connections | None = None,
         on_failure: OnFailure = lambda error: None,
     ) -> None:
         self._broker = broker
         self._options = options or RemotingOptions()
         self.limits: Final = self._options.limits
+        self._tls = tls
         self._connections = connections
+        self._guard = Guard(broker.access, broker.trail)
         self._on_failure = on_failure
         self._threads = ThreadPoolExecutor(THREAD_COUNT, thread_name_prefix="remoting")
         self._ready = threading.Event()
@@ -122,8 +131,9 @@ class RemotingService:
         if self._options.broker is not None:
             broker = self._hub("broker", runtime)
             members = GroupMembers(context, broker)
+            sends = Sends(context)
             for family in (
-                Sends(context),
+                sends,
                 Pulls(context, broker),
                 members,
                 Offsets(context),
@@ -141,6 +151,8 @@ class RemotingService:
                 host=self._options.advertised_host or self._options.broker.host,
                 port=self._options.broker.port,
             )
+            if self._broker.has_rows:
+                broker.turns = self._turns(broker, context, sends)
             vip = [self._options.vip] if self._options.vip is not None else []
             await broker.listen(self._options.broker, *vip)
             members.expire()
@@ -149,8 +161,29 @@ class RemotingService:
             names.add(NameServer(context, names).table())
             await names.listen(self._options.name_server)
 
+    def _turns(self, hub: Hub, context: Context, sends: Sends) -> Turns | None:
+        store = self._broker.store_options
+        limits = TurnLimits(
+            frame_size_bytes_max=self.limits.frame_size_bytes_max,
+            body_size_max=store.row_body_size_max,
+            batch_count_max=BATCH_COUNT_MAX,
+            level_max=store.rules.levels.level_max,
+            delay_max_ms=store.rules.delay_max_ms,
+        )
+        access = self._broker.access
+        guard = TurnGuard(access) if access.is_enabled else None
+        return Turns(hub, context, sends, TurnReader(limits, row_actions()), guard=guard)
+
     def _hub(self, name: str, runtime: Runtime) -> Hub:
-        made = Hub(name, runtime, self.limits, self._connections)
+        made = Hub(
+            name,
+            runtime,
+            self.limits,
+            self._connections,
+            guard=self._guard,
+            tls=self._tls,
+            quotas=self._broker.quotas,
+        )
         self.hubs.append(made)
         return made
 

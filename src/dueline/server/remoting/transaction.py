@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from dueline.broker.access import Action, topic
 from dueline.broker.asking import Ask, Question
 from dueline.broker.transactions import Half
 from dueline.message import SYS_COMMIT, SYS_ROLLBACK
@@ -43,6 +44,7 @@ class TransactionEnds:
             group=header.producer_group,
             queue_offset=header.tran_state_table_offset,
             done=_ended,
+            admit=lambda name: request.check(Action.PUB, topic(name)),
         )
         return OK
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.unit.store.making import START_MS, Wall, delayed, open_store
+from tests.unit.store.making import START_MS, Wall, carry_over, delayed, open_store
 
 from dueline.broker.pipeline import views
 from dueline.broker.pipeline.views import Views
@@ -52,3 +52,24 @@ def test_what_waits_is_read_whole_in_parts_of_any_size(
 def test_slices_of_nothing_are_refused(store: Store, slices: int, rows: int) -> None:
     with pytest.raises(InvalidRequest, match="slices"):
         Views(store).plan_pending(0, 1 << 60, slice_count_max=slices, slice_row_count_min=rows)
+
+
+def test_what_stands_at_the_gate_waits_too_and_says_so(tmp_path: Path) -> None:
+    with open_store(tmp_path, Wall()) as store:
+        for number in range(4):
+            store.put(delayed(1_000 * (number + 1), body=b"%d" % number, KEYS=f"k{number}"))
+        carry_over(store, ahead_ms=2_000)
+        tables = Views(store)
+
+        rows = [row for part in tables.pending(0, START_MS + 10_000) for row in part.to_pylist()]
+        plan = tables.plan_pending(0, START_MS + 2_001, slice_count_max=1, slice_row_count_min=1)
+        (found,) = tables.found("k1")
+
+    assert [(row["origin"], row["state"]) for row in rows] == [
+        (0, "carried over"),
+        (1, "carried over"),
+        (2, "pending"),
+        (3, "pending"),
+    ]
+    assert len(plan) == 1
+    assert found["state"].to_pylist() == ["carried over"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.store.making import START_MS, Wall, delayed, open_store
+from tests.unit.store.making import START_MS, Wall, carry_over, delayed, open_store
 
 from dueline.broker.pipeline import windows as module
 from dueline.broker.pipeline.windows import Windows
@@ -67,7 +67,8 @@ def test_without_messages_there_is_nothing(store: Store) -> None:
 
     assert next_corner(windows) is None
     assert next_corner(windows, until_ms=1 << 50) is None
-    assert windows.is_carried_over(1 << 50)
+    windows.begin_filling(1 << 40)
+    assert windows.is_filled()
 
 
 def test_what_is_urgent_goes_at_once_and_takes_its_followers_along(
@@ -99,7 +100,7 @@ def test_what_is_not_urgent_is_collected_until_a_third_is_used_up(
 def test_what_is_too_far_away_waits(store: Store, seconds: Seconds) -> None:
     put(store, AHEAD_MS + 1)
     windows = Windows(store)
-    windows.begin_filling()
+    windows.begin_filling(AHEAD_MS)
 
     assert next_corner(windows) is None
 
@@ -111,11 +112,18 @@ def test_before_the_pipeline_stops_all_that_may_be_is_carried_over(
     windows = Windows(store)
     assert next_corner(windows) is None
 
-    windows.begin_filling()
-
+    windows.begin_filling(55_000)
     assert rows(store, next_corner(windows)) == 1
-    assert not windows.is_carried_over(START_MS + 55_000)
-    assert windows.is_carried_over(START_MS + 54_999)
+    assert not windows.is_filled()
+    put(store, 20_000)
+    carry_over(store, ahead_ms=55_000)
+    put(store, 10_000)
+    assert windows.is_filled(), "what came later is not waited for"
+
+    windows.begin_filling(9_999)
+    assert windows.is_filled()
+    windows.begin_filling(10_000)
+    assert not windows.is_filled()
 
 
 def test_a_crowd_is_worth_a_batch_before_it_is_urgent(store: Store, seconds: Seconds) -> None:

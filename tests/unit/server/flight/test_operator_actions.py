@@ -10,8 +10,8 @@ from tests.unit.server.local import (
     send,
     small_config,
     visible_bodies,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 from dueline.errors import InvalidRequest, RemoteProtocolError, Unavailable
 from dueline.flight import FlightClient, protocol

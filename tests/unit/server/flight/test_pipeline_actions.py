@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from tests.unit.store.making import START_MS, Wall, bodies, delayed, open_store
+from tests.unit.store.making import START_MS, Wall, bodies, delayed, open_store, routed
 
 from dueline.broker.pipeline import Pipeline
 from dueline.errors import InvalidRequest
@@ -15,7 +15,7 @@ from dueline.flight import protocol
 from dueline.flight.values import Value
 from dueline.server.flight.pipeline_actions import PipelineActions
 from dueline.server.flight.waiting import Waiting
-from dueline.store import Store, restore
+from dueline.store import Store
 from dueline.store.schema import SCHEDULE_SCHEMA
 
 A = TypeVar("A", bound=Value)
@@ -73,7 +73,7 @@ def test_a_window_goes_from_its_corner_to_its_commit(
     assert sum(each.row_count for each in plan.slices) == 4
     for index in range(len(plan.slices)):
         window = pipeline.plans.read(plan.plan, index, run="r", batch=0)
-        rows = restore.deliveries(store.read_window(window))
+        rows = routed(store.read_window(window))
         pipeline.staging.keep(f"token-{index}", rows.schema, iter([rows]))
     tokens = tuple(f"token-{index}" for index in range(len(plan.slices)))
     commit = protocol.CommitWindow(run="r", batch=0, tokens=tokens, is_transformed=False)

@@ -42,14 +42,14 @@ def test_a_slice_is_read_with_or_without_its_records(store: Store) -> None:
     streams = Streams(pipeline)
     plan = pipeline.plans.plan(ALL, slice_count_max=1, slice_row_count_min=1).name
 
-    def slice_of(*, is_mapped: bool) -> list[dict[str, Any]]:
-        wanted = protocol.ReadSlice(plan=plan, index=0, run="r", batch=0, is_mapped=is_mapped)
+    def slice_of(*, units_only: bool) -> list[dict[str, Any]]:
+        wanted = protocol.ReadSlice(plan=plan, index=0, run="r", batch=0, units_only=units_only)
         return rows(streams, slice=wanted)
 
-    whole = slice_of(is_mapped=False)
+    whole = slice_of(units_only=False)
     assert [each["due_ms"] - START_MS for each in whole] == [5_000, 5_001, 5_002]
     assert all(b"later" in each["record"] for each in whole)
-    units = slice_of(is_mapped=True)
+    units = slice_of(units_only=True)
     assert [each["due_ms"] for each in units] == [each["due_ms"] for each in whole]
     assert [each["size"] for each in units] == [len(each["record"]) for each in whole]
     assert {each["topic"] for each in units} == {"orders"}

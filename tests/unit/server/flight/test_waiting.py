@@ -1,5 +1,7 @@
 import threading
 
+from tests.waiting import PATIENCE_S
+
 from dueline.server.flight.waiting import Waiting
 
 
@@ -30,9 +32,9 @@ def test_stopping_lets_everyone_go() -> None:
 
     caller = threading.Thread(target=lambda: found.append(waiting.wait_for(look, 3_600.0)))
     caller.start()
-    is_waiting.wait(60)
+    is_waiting.wait(PATIENCE_S)
     waiting.stop()
-    caller.join(60)
+    caller.join(PATIENCE_S)
 
     assert found == [None]
     assert waiting.wait_for(lambda: None, 3_600.0) is None, "nobody waits any more"

@@ -11,7 +11,7 @@ from dueline.server.grpc import clients as module
 from dueline.server.grpc.clients import Clients
 
 
-async def stream(_: Any) -> None:
+def stream(_: Any) -> None:
     """A stream that nobody reads."""
 
 

@@ -8,10 +8,12 @@ from dueline.broker.inflight import InvalidReceipt
 from dueline.errors import (
     BrokerError,
     CorruptRecord,
+    Forbidden,
     InvalidRequest,
     LimitExceeded,
     NotFound,
     StoreClosed,
+    Unauthenticated,
     Unavailable,
 )
 from dueline.server.grpc.codes import Code, Refused, code_of, status
@@ -27,6 +29,8 @@ CASES: list[tuple[BaseException, int]] = [
     (NotFound("something"), 40400),
     (NotFound("topic", what="topic"), 40402),
     (NotFound("group", what="group"), 40403),
+    (Unauthenticated("who"), 40100),
+    (Forbidden("may"), 40300),
     (LimitExceeded("busy"), 42900),
     (Unavailable("stopping"), 42900),
     (StoreClosed("closed"), 50001),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.server.grpc.world import Call, GrpcWorld, grpc_world, make
 
-from dueline.server.grpc.codes import Code
+from dueline.server.grpc.codes import Code, Refused
 from dueline.server.grpc.telemetry import Telemetry
 
 PRODUCER, PUSH_CONSUMER = 1, 2
@@ -85,9 +85,10 @@ def test_mistakes_are_told_and_the_stream_goes_on(world: GrpcWorld) -> None:
 
 
 def test_who_does_not_say_its_name_is_told_so(world: GrpcWorld) -> None:
-    (answer,) = told(world, producer("t"), call=Call(None))
+    with pytest.raises(Refused) as caught:
+        told(world, producer("t"), call=Call(None))
 
-    assert answer.status.code == Code.CLIENT_ID_REQUIRED
+    assert caught.value.code == Code.CLIENT_ID_REQUIRED
     assert len(world.clients) == 0
 
 

@@ -28,7 +28,7 @@ def half(world: GrpcWorld) -> str:
     """Send a message whose transaction is open; the transaction's id."""
     properties = {"TRAN_MSG": "true", "PGROUP": "", "UNIQ_KEY": "AB" * 16}
     message = Message(topic="t", body=b"the body", properties=properties, sys_flag=4)
-    (sent,) = world.run(world.parts.sent(world.parts.sending.destination("t"), [message]))
+    (sent,) = world.sent(message)
     assert isinstance(sent, PutResult)
     options = world.broker.store_options
     return message_id(pack_host(options.host, options.port), sent.position)

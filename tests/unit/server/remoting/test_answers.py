@@ -7,10 +7,12 @@ import pytest
 from dueline.errors import (
     BrokerError,
     CorruptRecord,
+    Forbidden,
     InvalidRequest,
     LimitExceeded,
     NotFound,
     StoreClosed,
+    Unauthenticated,
     Unavailable,
 )
 from dueline.server.remoting.answers import Refused, answer_of, code_of, message_code_of
@@ -25,6 +27,8 @@ from dueline.wire.codes import ResponseCode
         (NotFound("x"), 1),
         (NotFound("x", what="topic"), 17),
         (NotFound("x", what="group"), 26),
+        (Unauthenticated("x"), 16),
+        (Forbidden("x"), 16),
         (LimitExceeded("x", limit=1), 2),
         (Unavailable("x"), 14),
         (StoreClosed("x"), 14),

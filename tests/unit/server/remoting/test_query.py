@@ -9,7 +9,7 @@ import pytest
 from tests.unit.broker.reading_world import START_MS
 from tests.unit.server.remoting.world import Client, RemotingWorld, remoting_world
 
-from dueline.broker.recall_handle import RecallHandle
+from dueline.recall_handle import RecallHandle
 from dueline.server.remoting import query as module
 from dueline.server.remoting.query import Queries
 from dueline.wire import Command, RequestCode

@@ -17,13 +17,16 @@ from typing import Any, ParamSpec, TypeVar
 from tests.unit.broker.reading_world import SMALL, START_MS
 
 from dueline.broker import Broker, BrokerOptions
+from dueline.broker.access import Access, AccessOptions
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.message import Message
 from dueline.server.outbox import Outbox
 from dueline.server.remoting.channel import Channel
 from dueline.server.remoting.context import Addresses, Context
+from dueline.server.remoting.guard import Guard
 from dueline.server.remoting.hub import Handler, Hub
 from dueline.server.remoting.limits import Limits
+from dueline.server.remoting.requirements import REQUIREMENTS
 from dueline.server.runtime import Runtime
 from dueline.store import Files, PutResult, Store
 from dueline.store.restore import deliveries
@@ -131,7 +134,13 @@ class Client:
 class RemotingWorld:
     """One broker and its handlers."""
 
-    def __init__(self, folder: Path, options: BrokerOptions | None, limits: Limits | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        options: BrokerOptions | None,
+        limits: Limits | None,
+        access: AccessOptions | None = None,
+    ) -> None:
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock(START_MS)
         self.store = Store.open(folder / "store", SMALL, clock=self.clock, files=Files())
@@ -140,13 +149,18 @@ class RemotingWorld:
             ConsumerOffsets(folder / "offsets.json", Files()),
             submit=lambda messages, done: done(self.store.put_all(messages)),
             options=options,
+            access=Access(folder / "access", Files(), clock=self.clock, options=access),
         )
         runtime = Runtime(loop=self.loop, outbox=Outbox(self.loop), threads=Inline())
         self.context = Context(self.broker, runtime)
         self.context.addresses = Addresses(host="10.0.0.7", port=10911)
-        self.hub = Hub("broker", runtime, limits)
+        guard = Guard(self.broker.access, self.broker.trail)
+        self.hub = Hub("broker", runtime, limits, guard=guard)
 
     def serve(self, table: Mapping[int, Handler]) -> None:
+        """Behind the guard, but for codes that only a test has."""
+        if not table.keys() <= REQUIREMENTS.keys():
+            self.hub._guard = None
         self.hub.add(table)
 
     def client(self, host: str = "127.0.0.1", port: int = 40_000) -> Client:
@@ -172,9 +186,12 @@ class RemotingWorld:
 
 @contextmanager
 def remoting_world(
-    folder: Path, options: BrokerOptions | None = None, limits: Limits | None = None
+    folder: Path,
+    options: BrokerOptions | None = None,
+    limits: Limits | None = None,
+    access: AccessOptions | None = None,
 ) -> Iterator[RemotingWorld]:
-    world = RemotingWorld(folder, options, limits)
+    world = RemotingWorld(folder, options, limits, access)
     try:
         yield world
     finally:

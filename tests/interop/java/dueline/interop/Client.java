@@ -25,7 +25,8 @@ public final class Client {
             Events.print("error", "code", error.getResponseCode(), "message", error.getErrorMessage());
             System.exit(1);
         } catch (MQClientException error) {
-            Events.print("error", "code", error.getResponseCode(), "message", String.valueOf(error.getMessage()));
+            Events.print("error", "code", error.getResponseCode(),
+                "message", error.getMessage() + "; " + error.getCause());
             System.exit(1);
         } catch (Exception error) {
             Events.print("error", "code", -1, "message", error.toString());
@@ -68,14 +69,15 @@ public final class Client {
     }
 
     private static void pull(Options options) throws Exception {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(options.text("group"));
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(options.text("group"), Identity.hook());
         consumer.setNamesrvAddr(options.text("namesrv"));
+        consumer.setMqClientApiTimeout(60_000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(options.text("topic"), options.text("expression", "*"));
         consumer.start();
         Events.print("ready");
         int wanted = options.number("count", 1);
-        long deadline = System.currentTimeMillis() + options.number("timeout-ms", 60_000);
+        long deadline = System.currentTimeMillis() + options.number("timeout-ms", 400_000);
         while (wanted > 0 && System.currentTimeMillis() < deadline) {
             for (MessageExt message : consumer.poll(1000)) {
                 Consumer.printReceived(message);
@@ -87,8 +89,9 @@ public final class Client {
     }
 
     private static void query(Options options) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("interop_query");
+        DefaultMQProducer producer = new DefaultMQProducer("interop_query", Identity.hook());
         producer.setNamesrvAddr(options.text("namesrv"));
+        producer.setMqClientApiTimeout(60_000);
         producer.start();
         String topic = options.text("topic");
         if (options.has("id")) {
@@ -115,8 +118,9 @@ public final class Client {
     }
 
     private static void recall(Options options) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer("interop_recall");
+        DefaultMQProducer producer = new DefaultMQProducer("interop_recall", Identity.hook());
         producer.setNamesrvAddr(options.text("namesrv"));
+        producer.setMqClientApiTimeout(60_000);
         producer.start();
         // The route of the topic must be known before a handle can be sent to its broker.
         producer.fetchPublishMessageQueues(options.text("topic"));

@@ -16,9 +16,11 @@ final class Sender {
     }
 
     static void send(Options options) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(options.text("group", "interop_producer"));
+        DefaultMQProducer producer = new DefaultMQProducer(
+            options.text("group", "interop_producer"), Identity.hook());
         producer.setNamesrvAddr(options.text("namesrv"));
-        producer.setSendMsgTimeout(10_000);
+        producer.setSendMsgTimeout(60_000);
+        producer.setMqClientApiTimeout(60_000);
         if (options.has("namespace")) {
             producer.setNamespace(options.text("namespace"));
         }

@@ -16,9 +16,10 @@ final class Transactor {
     static void transact(Options options) throws Exception {
         LocalTransactionState outcome = state(options.text("outcome", "commit"));
         LocalTransactionState check = state(options.text("check", "commit"));
-        TransactionMQProducer producer = new TransactionMQProducer(options.text("group"));
+        TransactionMQProducer producer = new TransactionMQProducer(options.text("group"), Identity.hook());
         producer.setNamesrvAddr(options.text("namesrv"));
-        producer.setSendMsgTimeout(10_000);
+        producer.setSendMsgTimeout(60_000);
+        producer.setMqClientApiTimeout(60_000);
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {

@@ -6,8 +6,10 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientConfigurationBuilder;
 import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
+import org.apache.rocketmq.client.apis.StaticSessionCredentialsProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
 import org.apache.rocketmq.client.apis.consumer.MessageListener;
@@ -28,7 +30,13 @@ public final class Tour {
     private static String prefix;
 
     public static void main(String[] arguments) throws Exception {
-        configuration = ClientConfiguration.newBuilder().setEndpoints(arguments[0]).build();
+        ClientConfigurationBuilder builder = ClientConfiguration.newBuilder().setEndpoints(arguments[0]);
+        String name = System.getenv("INTEROP_ACCESS_KEY");
+        if (name != null) {
+            builder.setCredentialProvider(
+                new StaticSessionCredentialsProvider(name, System.getenv("INTEROP_SECRET_KEY")));
+        }
+        configuration = builder.build();
         prefix = arguments[1];
         try {
             tour();

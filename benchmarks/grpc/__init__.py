@@ -1,0 +1,1 @@
+"""What the 5.x port takes, beside itself at another commit and beside Apache's proxy."""

@@ -1,0 +1,118 @@
+"""Which sends of a turn are signed by users who may send them.
+
+The compiled reader has put together what was signed (`dueline.wire.turn`); here rights are asked
+for, once for all sends that are alike, and signatures are checked: short ones of many sends at once
+(`dueline.wire.turn_signatures`), long ones and a few one after the other. A send that does not
+pass, for whatever reason, is not refused here: it is read once more by the interpreted codec, and
+`dueline.server.remoting.guard` says what is wrong and writes it to the audit trail. So this may be
+stricter than the guard, and must never be more lenient.
+
+For the thread of one event loop.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline import compiled
+from dueline.broker.access import Access, Action, Caller, topic
+from dueline.broker.access.secrets import is_same, pads_of, signature_of
+from dueline.message_rows import Head
+from dueline.server.remoting.channel import Channel
+from dueline.server.remoting.guard import HEAVY_SIZE_BYTES, METHOD
+from dueline.wire.turn import (
+    FRAME_BODY_START,
+    FRAME_END,
+    FRAME_SIGNATURE_END,
+    FRAME_SIGNATURE_START,
+    FRAME_SIGNED_END,
+    FRAME_SIGNED_START,
+    Turn,
+)
+from dueline.wire.turn_signatures import (
+    FEW,
+    IS_SIGNED,
+    NOT_ASKED,
+    SIGNATURE_KERNELS,
+    cases_of,
+    checked,
+)
+
+__all__ = ["TurnGuard"]
+
+Flags = npt.NDArray[np.bool_]
+
+_GROUPS_PREFIX: Final = "%"
+"""Of retry topics and dead letters, which take rights on their group: the guard knows which."""
+
+
+class TurnGuard:
+    """Asks `Access` for the sends of turns."""
+
+    def __init__(self, access: Access, *, few: int = FEW) -> None:
+        self._access = access
+        self._few = few
+
+    @property
+    def state(self) -> object:
+        """Another one after each change of users and policies."""
+        return self._access.state
+
+    def admitted(
+        self, turn: Turn, channels: Sequence[Channel], heads: Sequence[Head | None]
+    ) -> Flags:
+        """By frame: is it signed by a user who may send what it sends?"""
+        flags = np.zeros(len(turn.frames), dtype=np.bool_)
+        kernels = compiled.ready(SIGNATURE_KERNELS)
+        if kernels is None or not heads:
+            return flags
+        sources, source_of = _numbered([channel.source for channel in channels])
+        topics, topic_of = _numbered([_topic_of(head) for head in heads])
+        cases, case_of = cases_of(kernels, turn, source_of, topic_of, HEAVY_SIZE_BYTES)
+        if not cases:
+            return flags
+        keys = [
+            self._keys(Caller(case.user, sources[case.source], METHOD), topics[case.topic])
+            for case in cases
+        ]
+        pads = [[b"".join(pads_of(key)) for key in those] for those in keys]
+        found = checked(kernels, turn, case_of, pads, few=self._few)
+        for number in np.flatnonzero(found == NOT_ASKED).tolist():
+            flags[number] = _is_signed(turn, number, keys[case_of[number]])
+        flags |= found == IS_SIGNED
+        return flags
+
+    def _keys(self, caller: Caller, topic_name: str) -> Sequence[bytes]:
+        """What the caller's sends may be signed with; nothing: it may not send there."""
+        if not topic_name or not self._access.may(caller, Action.PUB, topic(topic_name)):
+            return ()
+        return self._access.keys_of(caller.user or "")
+
+
+def _topic_of(head: Head | None) -> str:
+    """Where sends with this head go; empty: nobody may here."""
+    return "" if head is None or head.topic.startswith(_GROUPS_PREFIX) else head.topic
+
+
+def _numbered(texts: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Each text once, and which of these each one is."""
+    numbers: dict[str, int] = {}
+    found = [numbers.setdefault(text, len(numbers)) for text in texts]
+    return list(numbers), found
+
+
+def _is_signed(turn: Turn, number: int, keys: Sequence[bytes]) -> bool:
+    frame = turn.frames[number].tolist()
+    start, end = frame[FRAME_SIGNATURE_START], frame[FRAME_SIGNATURE_END]
+    try:
+        digest = binascii.a2b_base64(turn.data[start:end].tobytes(), strict_mode=True)
+    except binascii.Error:
+        return False
+    text = turn.texts[frame[FRAME_SIGNED_START] : frame[FRAME_SIGNED_END]].tobytes()
+    content = text + turn.data[frame[FRAME_BODY_START] : frame[FRAME_END]].tobytes()
+    return any(is_same(signature_of(key, content), digest) for key in keys)

@@ -1,0 +1,69 @@
+"""The records of a stretch of a queue, compiled: looked at where they stand, then copied."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.byte_kernels import u32, u64
+from dueline.compiled import BYTES, kernel
+from dueline.store.record_kernels import is_usual
+
+__all__ = ["gather"]
+
+_UNIT_SIZE: Final = 20
+
+Bytes8 = npt.NDArray[np.uint8]
+
+
+@kernel(f"Tuple((int64, uint8[::1]))({BYTES}, int64, {BYTES}, {BYTES}, int64, int64, boolean)")
+def gather(
+    segment: Bytes8,
+    base: int,
+    units: Bytes8,
+    wanted: Bytes8,
+    offset: int,
+    size_bytes_max: int,
+    is_bound: bool,
+) -> tuple[int, Any]:
+    """How many units were read, and the records of those that are wanted, one behind the other.
+
+    It ends before the first record that is not of the usual kind, does not pass its checks, stands
+    in another segment or does not say its place; and before one that would make more than
+    `size_bytes_max`, unless it is the first.
+
+    Args:
+        base: the position of the segment.
+        units: of the consume queue, as their file has them.
+        wanted: of each unit; empty: all of them.
+        offset: of the first unit.
+        is_bound: by `size_bytes_max`, the first record too.
+    """
+    row_count = len(units) // _UNIT_SIZE
+    if 0 < len(wanted) < row_count:
+        row_count = len(wanted)
+    room = np.int64(0)
+    for row in range(row_count):
+        if len(wanted) == 0 or wanted[row] != 0:
+            size = u32(units, row * _UNIT_SIZE + 8)
+            if size > len(segment) or ((room > 0 or is_bound) and room + size > size_bytes_max):
+                break
+            room += size
+    out = np.empty(room, dtype=np.uint8)
+    used = np.int64(0)
+    for row in range(row_count):
+        if len(wanted) > 0 and wanted[row] == 0:
+            continue
+        start = u64(units, row * _UNIT_SIZE) - base
+        size = u32(units, row * _UNIT_SIZE + 8)
+        if used + size > room or start < 0 or start > len(segment) - size:
+            return row, out[:used]
+        if not is_usual(segment, start, start + size):
+            return row, out[:used]
+        if u64(segment, start + 28) != base + start or u64(segment, start + 20) != offset + row:
+            return row, out[:used]
+        out[used : used + size] = segment[start : start + size]
+        used += size
+    return row_count, out[:used]

@@ -1,0 +1,76 @@
+"""What kernels know of a record: the usual one, our own with IPv4 hosts, and its checks."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.byte_kernels import u32
+from dueline.compiled import BYTES, kernel
+from dueline.store.crc_kernels import crc
+
+__all__ = ["HEADER_SIZE", "SIZE_MIN", "fold_header", "folded_crc", "is_usual"]
+
+HEADER_SIZE: Final = 88
+SIZE_MIN: Final = 91
+_MAGIC: Final = 0xDAA320A7
+_V6: Final = 0x30
+
+Bytes8 = npt.NDArray[np.uint8]
+
+
+@kernel(f"int64({BYTES}, int64)")
+def fold_header(data: Bytes8, start: int) -> Any:
+    """XOR of the header's 16-bit words, but for queueOffset and position; the mark's check is 0."""
+    value = np.int64(0)
+    for at in range(start, start + 88, 2):
+        place = at - start
+        if 20 <= place < 36:
+            continue
+        word = np.int64(data[at]) << 8 | np.int64(data[at + 1])
+        if place == 76:  # bits 48 to 63 of the mark: the check has 44 to 59
+            word &= 0xF000
+        elif place == 78:
+            word &= 0x0FFF
+        value ^= word
+    return value
+
+
+@kernel("int64(uint32)")
+def folded_crc(value: np.uint32) -> Any:
+    """A CRC over topic and properties as the check has it."""
+    return np.int64((value ^ value >> np.uint32(5) ^ value >> np.uint32(8)) & np.uint32(0xFFFF))
+
+
+@kernel(f"int64({BYTES}, int64)")
+def check_of(data: Bytes8, start: int) -> Any:
+    """The 16 bits of the check in a record's mark."""
+    high = np.int64(data[start + 76]) << 8 | np.int64(data[start + 77])
+    low = np.int64(data[start + 78]) >> 4
+    return (high & 0x0FFF) << 4 | low
+
+
+@kernel(f"boolean({BYTES}, int64, int64)")
+def is_usual(data: Bytes8, start: int, end: int) -> bool:
+    """Is data[start:end] a record of the usual kind that passes its checks? Any other may be sound
+    or not."""
+    if start < 0 or end > len(data) or end - start < SIZE_MIN:
+        return False
+    if u32(data, start) != end - start or u32(data, start + 4) != _MAGIC:
+        return False
+    if u32(data, start + 36) & _V6 or data[start + 76] & 0xC0 != 0x40:
+        return False
+    tail = start + HEADER_SIZE + u32(data, start + 84)
+    if tail + 3 > end:
+        return False
+    text = tail + 1 + data[tail] + 2
+    if text > end or np.int64(data[text - 2]) << 8 | np.int64(data[text - 1]) != end - text:
+        return False
+    body_crc = np.int64(crc(data, start + HEADER_SIZE, tail) & np.uint32(0x7FFFFFFF))
+    if body_crc != u32(data, start + 8):
+        return False
+    return bool(
+        fold_header(data, start) ^ folded_crc(crc(data, tail, end)) == check_of(data, start)
+    )

@@ -1,0 +1,365 @@
+"""Signatures of many sends, checked by compiled code; `dueline.wire.turn_signatures` asks for it.
+
+HMAC with SHA-1 as RFC 2104 writes it, for `LANES` sends at a time (`dueline.wire.sha1_kernels`).
+The plain twin is `hmac.digest` and `binascii.a2b_base64`. How long a comparison takes does not
+depend on where a difference is. Places that are not within their arrays are signed by nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.compiled import BYTES, kernel
+from dueline.wire.sha1_kernels import LANES, STATE_SIZE, WORK_SIZE, add_block, begin
+from dueline.wire.turn import (
+    FRAME_BODY_START,
+    FRAME_CHANNEL,
+    FRAME_END,
+    FRAME_HEAD,
+    FRAME_IS_FAST,
+    FRAME_SIGNATURE_END,
+    FRAME_SIGNATURE_START,
+    FRAME_SIGNED_END,
+    FRAME_SIGNED_START,
+    FRAME_USER_END,
+)
+from dueline.wire.turn_signatures import (
+    IS_SIGNED,
+    NOT_ASKED,
+    NOT_SIGNED,
+    PADS_SIZE_BYTES,
+    SIZE_MAX,
+)
+
+__all__ = ["check_signatures", "find_cases"]
+
+Bytes8 = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint32]
+Int64s = npt.NDArray[np.int64]
+
+BLOCK_SIZE: Final = 64
+BLOCK_COUNT_MAX: Final = (SIZE_MAX + 8) // BLOCK_SIZE + 1
+"""Of a content with what SHA-1 puts behind it: a bit, zeros, and how long it is."""
+ROOM: Final = BLOCK_COUNT_MAX * BLOCK_SIZE
+DIGEST_WORDS: Final = 5
+SIGNATURE_SIZE: Final = 28
+_PADDING: Final = 0x3D
+_U: Final = np.uint32
+
+
+def _values() -> Bytes8:
+    """What the letters of base64 stand for; 64: it is none."""
+    values = np.full(256, 64, dtype=np.uint8)
+    letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    values[np.frombuffer(letters, dtype=np.uint8)] = np.arange(64)
+    return values
+
+
+_VALUES: Final = _values()
+
+
+@kernel(f"boolean({BYTES}, int64, int64, int64, int64)")
+def _is_same(texts: Bytes8, start: int, end: int, other: int, other_end: int) -> bool:
+    if end - start != other_end - other:
+        return False
+    for offset in range(end - start):
+        if texts[start + offset] != texts[other + offset]:
+            return False
+    return True
+
+
+@kernel(f"int64({BYTES}, int64[:, ::1], int64[::1], int64[::1], int64, int64[:, ::1], int64[::1])")
+def find_cases(
+    texts: Bytes8,
+    frames: Any,
+    sources: Int64s,
+    topics: Int64s,
+    body_size_max: int,
+    cases: Any,
+    case_of: Int64s,
+) -> int:
+    """Tell apart who sends where, and from where: a case is a user, a source and a topic.
+
+    Args:
+        sources: by connection, a number; topics: by head, a number, below 0 if nobody may.
+        cases: gets for each case (a frame that has its name, source, topic).
+        case_of: gets for each frame its case; -1: it has no signature, or a longer body, or there
+            are more cases than fit.
+
+    Returns: how many cases there are.
+    """
+    count = 0
+    last = 0
+    for number in range(min(len(frames), len(case_of))):
+        case_of[number] = -1
+        start, end = frames[number, FRAME_SIGNED_START], frames[number, FRAME_USER_END]
+        if frames[number, FRAME_IS_FAST] != 1 or start < 0 or end < start or end > len(texts):
+            continue
+        channel, head = frames[number, FRAME_CHANNEL], frames[number, FRAME_HEAD]
+        if channel < 0 or channel >= len(sources) or head < 0 or head >= len(topics):
+            continue
+        if frames[number, FRAME_END] - frames[number, FRAME_BODY_START] > body_size_max:
+            continue
+        source, topic = sources[channel], topics[head]
+        if topic < 0:
+            continue
+        found = -1
+        for offset in range(count):
+            # That of the frame before is the likeliest.
+            case = last + offset if last + offset < count else last + offset - count
+            if cases[case, 1] != source or cases[case, 2] != topic:
+                continue
+            other = cases[case, 0]
+            other_start, other_end = (
+                frames[other, FRAME_SIGNED_START],
+                frames[other, FRAME_USER_END],
+            )
+            if _is_same(texts, start, end, other_start, other_end):
+                found = case
+                break
+        if found < 0 and count < len(cases):
+            cases[count, 0] = number
+            cases[count, 1] = source
+            cases[count, 2] = topic
+            found = count
+            count += 1
+        if found >= 0:
+            last = found
+            case_of[number] = found
+    return count
+
+
+@kernel(f"boolean({BYTES}, int64[::1], uint32[::1], int64)")
+def _read_signature(data: Bytes8, frame: Int64s, digests: Words, lane: int) -> bool:
+    """The words of a signature in base64 into their lane; False: it is none."""
+    start, end = frame[FRAME_SIGNATURE_START], frame[FRAME_SIGNATURE_END]
+    if start < 0 or end > len(data) or end - start != SIGNATURE_SIZE:
+        return False
+    if data[end - 1] != _PADDING:
+        return False
+    value = np.int64(0)
+    bits = 0
+    word = 0
+    for at in range(start, end - 1):
+        letter = np.int64(_VALUES[data[at]])
+        if letter >= 64:
+            return False
+        value = value << 6 | letter
+        bits += 6
+        if bits >= 32:
+            bits -= 32
+            digests[word * LANES + lane] = _U(value >> bits & 0xFFFFFFFF)
+            value &= (1 << bits) - 1
+            word += 1
+    return word == DIGEST_WORDS
+
+
+@kernel(f"void({BYTES}, int64, uint32[::1], int64)")
+def _put_block(source: Bytes8, at: int, work: Words, lane: int) -> None:
+    """64 bytes as the words of a lane."""
+    # Of a slice, the compiler knows that no place is below 0.
+    block = source[at : at + BLOCK_SIZE]
+    for word in range(16):
+        work[word * LANES + lane] = (
+            _U(block[4 * word]) << _U(24)
+            | _U(block[4 * word + 1]) << _U(16)
+            | _U(block[4 * word + 2]) << _U(8)
+            | _U(block[4 * word + 3])
+        )
+
+
+@kernel(f"int64({BYTES}, {BYTES}, int64[::1])")
+def _block_count(data: Bytes8, texts: Bytes8, frame: Int64s) -> int:
+    """How many blocks SHA-1 makes of what was signed; 0: it is nothing, or too long for this."""
+    text, text_end = frame[FRAME_SIGNED_START], frame[FRAME_SIGNED_END]
+    body, body_end = frame[FRAME_BODY_START], frame[FRAME_END]
+    if text < 0 or text_end < text or text_end > len(texts):
+        return 0
+    if body < 0 or body_end < body or body_end > len(data):
+        return 0
+    size = text_end - text + body_end - body
+    return (size + 8) // BLOCK_SIZE + 1 if size <= SIZE_MAX else 0
+
+
+@kernel(f"void({BYTES}, {BYTES}, int64[::1], uint8[::1], int64, int64)")
+def _put_content(
+    data: Bytes8, texts: Bytes8, frame: Int64s, contents: Bytes8, at: int, count: int
+) -> None:
+    """What was signed as so many blocks: with a bit behind it, zeros, and its length in bits."""
+    text, text_end = frame[FRAME_SIGNED_START], frame[FRAME_SIGNED_END]
+    body, body_end = frame[FRAME_BODY_START], frame[FRAME_END]
+    bits = 8 * (BLOCK_SIZE + text_end - text + body_end - body)
+    end = at + count * BLOCK_SIZE
+    contents[at : at + text_end - text] = texts[text:text_end]
+    at += text_end - text
+    contents[at : at + body_end - body] = data[body:body_end]
+    at += body_end - body
+    contents[at] = 0x80
+    for zero in range(at + 1, end - 4):
+        contents[zero] = 0
+    for byte in range(4):
+        contents[end - 1 - byte] = bits >> 8 * byte & 0xFF
+
+
+@kernel(f"void({BYTES}, int64[::1], int64[::1], int64, uint32[::1], uint32[::1])")
+def _put_pads(
+    pads: Bytes8, keys: Int64s, blocks: Int64s, side: int, work: Words, masks: Words
+) -> None:
+    """A side of their keys' pads as the words of all lanes that have a content, and their masks."""
+    for lane in range(LANES):
+        masks[lane] = _U(0)
+        if blocks[lane]:
+            masks[lane] = _U(0xFFFFFFFF)
+            _put_block(pads, keys[lane] * PADS_SIZE_BYTES + side * BLOCK_SIZE, work, lane)
+
+
+@kernel(f"void({BYTES}, int64[::1], int64, uint32[::1], uint32[::1])")
+def _put_blocks(contents: Bytes8, blocks: Int64s, block: int, work: Words, masks: Words) -> None:
+    """A block of each content that is so long, and the masks of those."""
+    for lane in range(LANES):
+        masks[lane] = _U(0)
+        if block < blocks[lane]:
+            masks[lane] = _U(0xFFFFFFFF)
+            _put_block(contents, lane * ROOM + block * BLOCK_SIZE, work, lane)
+
+
+@kernel("void(uint32[::1], uint32[::1])")
+def _put_digests(digests: Words, work: Words) -> None:
+    """What the inner hashes gave, as the last blocks of the outer ones."""
+    for at in range(16 * LANES):
+        work[at] = digests[at] if at < STATE_SIZE else _U(0)
+    for lane in range(LANES):
+        work[DIGEST_WORDS * LANES + lane] = _U(0x80000000)
+        work[15 * LANES + lane] = _U(8 * (BLOCK_SIZE + 4 * DIGEST_WORDS))
+
+
+@kernel(f"void({BYTES}, int64[::1], int64[::1], {BYTES}, uint32[::1], uint32[::1])")
+def _hash(
+    contents: Bytes8, blocks: Int64s, keys: Int64s, pads: Bytes8, work: Words, state: Words
+) -> None:
+    """HMAC of the contents of all lanes, into `state`."""
+    inner = np.empty(STATE_SIZE, dtype=np.uint32)
+    masks = np.empty(LANES, dtype=np.uint32)
+    block_count = 0
+    for lane in range(LANES):
+        block_count = max(block_count, blocks[lane])
+    # One place calls `add_block`, which is inlined there: it is long.
+    for step in range(block_count + 3):
+        if step == 0:
+            begin(state)
+            _put_pads(pads, keys, blocks, 0, work, masks)
+        elif step <= block_count:
+            _put_blocks(contents, blocks, step - 1, work, masks)
+        elif step == block_count + 1:
+            for at in range(STATE_SIZE):
+                inner[at] = state[at]
+            begin(state)
+            _put_pads(pads, keys, blocks, 1, work, masks)
+        else:
+            _put_digests(inner, work)
+        add_block(work, state, masks)
+
+
+@kernel("int64(int64[::1], int64[::1], int64[::1], uint8[::1], int64, int64[::1])")
+def _sort(
+    sizes: Int64s, case_of: Int64s, key_counts: Int64s, found: Bytes8, place: int, order: Int64s
+) -> int:
+    """Frames that have a key at this place and no other one that fits, by their count of blocks.
+
+    Returns: how many there are, the first in `order`.
+    """
+    ends = np.zeros(BLOCK_COUNT_MAX + 2, dtype=np.int64)
+    for side in range(2):
+        for number in range(len(sizes)):
+            if sizes[number] and place < key_counts[case_of[number]] and found[number] == 0:
+                if side == 0:
+                    ends[sizes[number] + 1] += 1
+                else:
+                    order[ends[sizes[number]]] = number
+                    ends[sizes[number]] += 1
+        if side == 0:
+            for size in range(1, len(ends)):
+                ends[size] += ends[size - 1]
+    return ends[BLOCK_COUNT_MAX]
+
+
+@kernel(
+    f"void({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], {BYTES}, int64,"
+    "uint8[::1])"
+)
+def check_signatures(
+    data: Bytes8,
+    texts: Bytes8,
+    frames: Any,
+    case_of: Int64s,
+    key_starts: Int64s,
+    key_counts: Int64s,
+    pads: Bytes8,
+    few: int,
+    found: Bytes8,
+) -> None:
+    """Which frames are signed with a key of their case?
+
+    Args:
+        case_of: by frame; below 0: nobody's.
+        key_starts, key_counts: by case, which keys may have signed it.
+        pads: of each key `PADS_SIZE_BYTES`, with which the two hashes begin.
+        few: as many are not worth the effort.
+        found: gets for each frame `NOT_SIGNED`, `IS_SIGNED`, or `NOT_ASKED`: somebody else has to
+            look at it.
+    """
+    count = min(len(frames), len(case_of), len(found))
+    case_count = min(len(key_starts), len(key_counts))
+    key_count = len(pads) // PADS_SIZE_BYTES
+    sizes = np.zeros(count, dtype=np.int64)
+    order = np.empty(count, dtype=np.int64)
+    short_count = 0
+    place_count = 0
+    for number in range(count):
+        found[number] = NOT_SIGNED
+        case = case_of[number]
+        if case < 0 or case >= case_count or key_counts[case] <= 0:
+            continue
+        if key_starts[case] < 0 or key_starts[case] + key_counts[case] > key_count:
+            continue
+        sizes[number] = _block_count(data, texts, frames[number])
+        place_count = max(place_count, key_counts[case])
+        if sizes[number]:
+            short_count += 1
+        else:
+            found[number] = NOT_ASKED
+    if short_count <= few:
+        for number in range(count):
+            if sizes[number]:
+                found[number] = NOT_ASKED
+        return
+    work = np.zeros(WORK_SIZE, dtype=np.uint32)
+    state = np.empty(STATE_SIZE, dtype=np.uint32)
+    expected = np.zeros(STATE_SIZE, dtype=np.uint32)
+    contents = np.empty(LANES * ROOM, dtype=np.uint8)
+    blocks = np.empty(LANES, dtype=np.int64)
+    keys = np.zeros(LANES, dtype=np.int64)
+    for place in range(place_count):
+        total = _sort(sizes, case_of, key_counts, found, place, order)
+        for first in range(0, total, LANES):
+            for lane in range(LANES):
+                blocks[lane] = 0
+                if first + lane >= total:
+                    continue
+                number = order[first + lane]
+                frame = frames[number]
+                if _read_signature(data, frame, expected, lane):
+                    blocks[lane] = sizes[number]
+                    keys[lane] = key_starts[case_of[number]] + place
+                    _put_content(data, texts, frame, contents, lane * ROOM, sizes[number])
+            _hash(contents, blocks, keys, pads, work, state)
+            for lane in range(min(LANES, total - first)):
+                difference = _U(0)
+                for word in range(DIGEST_WORDS):
+                    at = word * LANES + lane
+                    difference |= _U(_U(state[at]) ^ _U(expected[at]))
+                if blocks[lane] and difference == 0:
+                    found[order[first + lane]] = IS_SIGNED

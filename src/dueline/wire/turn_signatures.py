@@ -1,0 +1,85 @@
+"""Who has signed the sends of a turn: of many of them at once, by kernels.
+
+    turn ──▶ cases_of: who sends where, and from where ──▶ may they, and with which keys?
+                                                            │
+             checked: HMAC with SHA-1 of all sends ◀────────┘
+
+A case is what many sends have in common. Whether it may be is not asked here. A content of more
+than `SIZE_MAX` bytes is left to `hashlib`, which is as good then, and so are a few sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.wire.turn import FRAME_SIGNED_START, FRAME_USER_END, Turn
+
+__all__ = ["SIGNATURE_KERNELS", "Case", "cases_of", "checked"]
+
+SIGNATURE_KERNELS: Final = "dueline.wire.signature_kernels"
+
+Int64s = npt.NDArray[np.int64]
+Bytes8 = npt.NDArray[np.uint8]
+
+SIZE_MAX: Final = 2_048 - 9
+PADS_SIZE_BYTES: Final = 128
+CASE_COUNT_MAX: Final = 256
+"""In one turn; sends of more are nobody's."""
+FEW: Final = 4
+"""A kernel takes as long for one signature as for 32, and these are checked sooner without it."""
+
+NOT_SIGNED, IS_SIGNED, NOT_ASKED = range(3)
+
+
+class Case(NamedTuple):
+    """The name that sends are signed with, and the numbers of where they come from and go to."""
+
+    user: str
+    source: int
+    topic: int
+
+
+def cases_of(
+    kernels: Any, turn: Turn, sources: Sequence[int], topics: Sequence[int], body_size_max: int
+) -> tuple[list[Case], Int64s]:
+    """The cases of signed sends, and for each frame which of them; below 0: none.
+
+    Args:
+        kernels: those of `SIGNATURE_KERNELS`.
+        sources: by connection, a number; topics: by head, a number, below 0 if nobody may.
+        body_size_max: a send with more is nobody's.
+    """
+    cases = np.empty((CASE_COUNT_MAX, 3), dtype=np.int64)
+    case_of = np.empty(len(turn.frames), dtype=np.int64)
+    count = kernels.find_cases(
+        *(turn.texts, turn.frames, np.array(sources, dtype=np.int64)),
+        *(np.array(topics, dtype=np.int64), body_size_max, cases, case_of),
+    )
+    found = []
+    for number, source, topic in cases[:count].tolist():
+        start, end = turn.frames[number, FRAME_SIGNED_START], turn.frames[number, FRAME_USER_END]
+        found.append(Case(turn.texts[start:end].tobytes().decode("ascii"), source, topic))
+    return found, case_of
+
+
+def checked(
+    kernels: Any, turn: Turn, case_of: Int64s, keys: Sequence[Sequence[bytes]], *, few: int = FEW
+) -> Bytes8:
+    """By frame: is it signed with a key of its case? `NOT_ASKED`: the caller has to look itself.
+
+    Args:
+        keys: by case, those that count; of each the two blocks with which HMAC begins its hashes.
+        few: as many are left to the caller.
+    """
+    counts = np.array([len(those) for those in keys], dtype=np.int64)
+    found = np.empty(len(turn.frames), dtype=np.uint8)
+    pads = np.frombuffer(b"".join([pad for those in keys for pad in those]), dtype=np.uint8)
+    kernels.check_signatures(
+        *(turn.data, turn.texts, turn.frames, case_of, counts.cumsum() - counts, counts, pads),
+        *(few, found),
+    )
+    return found

@@ -1,0 +1,263 @@
+"""Kernels with every index checked: a process that `tests.fuzz.test_kernels` starts.
+
+`NUMBA_DISABLE_JIT=1`: they run as plain Python on arrays that refuse what is outside of them, below
+0 as well. `NUMBA_BOUNDSCHECK=1`: compiled with checks. Whatever is refused ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from tests.fuzz.corpus import saved
+from tests.fuzz.seeds import frames as seed_frames
+from tests.unit.store.making import routed, take_window
+from tests.unit.store.row_making import rows_of
+from tests.unit.wire.signature_making import KEYS, Signed, pads_of, turn_of
+from tests.unit.wire.turn_oracle import NOW_MS, changed, check, reader
+
+from dueline import compiled
+from dueline.message import HOST_UNKNOWN, Message
+from dueline.message_rows import Head, MessageRows
+from dueline.server.process import KERNELS
+from dueline.store import Store, restore
+from dueline.store.block import BLOCK_KERNELS, Block
+from dueline.store.copies import COPY_KERNELS, copied
+from dueline.wire import Command
+from dueline.wire.batch import BatchMessage, encode_batch
+from dueline.wire.turn import FRAME_WIDTH, HEAD_IS_BATCH, TURN_KERNELS, Turn
+from dueline.wire.turn_answers import ANSWER_KERNELS, ANSWER_WIDTH, encode_answers
+from dueline.wire.turn_signatures import IS_SIGNED, SIGNATURE_KERNELS, cases_of, checked
+
+IS_PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+
+
+class Checked:
+    """An array that has no byte before its first and none behind its last."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """What is copied as a whole into an array of the kernel's own."""
+        return self.array
+
+    def __getitem__(self, place: Any) -> Any:
+        self._check(place)
+        found = self.array[place]
+        return Checked(found) if isinstance(found, np.ndarray) else int(found)
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self._check(place)
+        if isinstance(place, slice):
+            assert len(value) == place.stop - place.start
+            self.array[place] = value.array
+            return
+        info = np.iinfo(self.array.dtype)
+        assert info.min <= int(value) <= info.max, (place, value)
+        self.array[place] = value
+
+    def _check(self, place: Any) -> None:
+        places = place if isinstance(place, tuple) else (place,)
+        for each, size in zip(places, self.array.shape, strict=False):
+            if isinstance(each, slice):
+                assert 0 <= each.start <= each.stop <= size, (place, self.array.shape)
+            else:
+                assert 0 <= each < size, (place, self.array.shape)
+
+
+class Kernels:
+    """A module of kernels whose arrays are checked."""
+
+    def __init__(self, name: str) -> None:
+        self._module = compiled.ready(name)
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._module, name)
+        if not IS_PLAIN:
+            return call
+        return lambda *arguments: call(
+            *(Checked(each) if isinstance(each, np.ndarray) else each for each in arguments)
+        )
+
+
+def stored(turn: Turn) -> None:
+    """Plan, write and answer what was read, as if all of it may be sent."""
+    if not len(turn.rows):
+        return
+    heads = [
+        Head(f"topic-{number}", number % 5, number, 0, 0, bool(row[HEAD_IS_BATCH]))
+        for number, row in enumerate(turn.heads)
+    ]
+    channels = int(turn.rows[:, 16].max()) + 1
+    messages = MessageRows(
+        data=turn.data,
+        texts=turn.texts,
+        rows=turn.rows,
+        heads=heads,
+        hosts=[HOST_UNKNOWN] * channels,
+    )
+    kernels = Kernels(BLOCK_KERNELS)
+    block = Block.plan(kernels, messages, now_ms=NOW_MS, store_host=HOST_UNKNOWN)
+    count = len(messages)
+    numbers = np.arange(count, dtype=np.int64)
+    out = np.empty(int(block.sizes.sum()), dtype=np.uint8)
+    hashes = np.empty(block.hash_count, dtype=np.uint32)
+    owners = np.empty(block.hash_count, dtype=np.int64)
+    written = kernels.write_records(
+        *(messages.data, messages.texts, messages.rows, block.heads, block.topics, block.hosts),
+        *(block.host_sizes, np.frombuffer(HOST_UNKNOWN, dtype=np.uint8), numbers, block.kinds),
+        *(block.dues, block.sizes, numbers, numbers, NOW_MS, 0, 1, out, hashes, owners),
+    )
+    assert count <= written <= block.hash_count
+    queues = numbers % 3
+    ends = np.zeros(3, dtype=np.int64)
+    kernels.queue_offsets(queues, ends, np.empty(count, dtype=np.int64))
+    starts = np.cumsum(ends) - ends
+    units = np.empty(20 * count, dtype=np.uint8)
+    kernels.write_units(messages.rows, numbers, block.sizes, numbers, queues, starts, units)
+    answers = np.zeros((count, ANSWER_WIDTH), dtype=np.int64)
+    answers[:, 1] = numbers
+    answers[:, 2] = 1
+    encode_answers(
+        Kernels(ANSWER_KERNELS),
+        messages,
+        answers,
+        positions=numbers,
+        offsets=numbers,
+        dues=block.dues,
+        store_host=HOST_UNKNOWN,
+        broker_name="b",
+    )
+
+
+class Signing:
+    """Signed sends, some of them altered, and places that are none, for those that check them."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self._generator = generator
+        self._kernels = Kernels(SIGNATURE_KERNELS)
+
+    def check(self, turn: Turn) -> None:
+        """What was read, as if everybody may, and then anything."""
+        self._check(turn, few=1_000)
+        sends = [
+            Signed(body=self._generator.randbytes(self._generator.randrange(90))).with_key(KEYS[0])
+            for _ in range(2)
+        ]
+        turn = turn_of(sends)
+        assert self._check(turn, few=0) == [IS_SIGNED, IS_SIGNED]
+        for _ in range(3):
+            column = self._generator.randrange(FRAME_WIDTH)
+            turn.frames[1, column] = self._generator.randrange(-200, 200)
+        self._check(turn, few=0)
+
+    def _check(self, turn: Turn, *, few: int) -> list[int]:
+        cases, case_of = cases_of(self._kernels, turn, [0, 1, 0], [0] * 9, 99)
+        keys = [[pads_of(KEYS[0])] for _ in cases]
+        found: list[int] = checked(self._kernels, turn, case_of, keys, few=few).tolist()
+        return found
+
+
+class Carrying:
+    """Delayed records with changed bytes, and places that are none, for the kernels that copy."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self._generator = generator
+        self._kernels = Kernels(COPY_KERNELS)
+        texts: tuple[dict[str, str], ...] = (
+            {"TAGS": "a", "KEYS": "k l"},
+            {"KEYS": " "},
+            {"TAGS": "\u00e9"},
+            {},
+        )
+        with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store") as store:
+            for number, properties in enumerate(texts):
+                later = {**properties, "TIMER_DELAY_MS": "60000"}
+                store.put(Message(topic="t", body=b"b" * number, properties=later))
+            self._window = take_window(store)
+
+    def check(self) -> None:
+        window, place = self._window, self._window.schema.get_field_index("record")
+        records = window.column("record").to_pylist()
+        number = self._generator.randrange(len(records))
+        records[number] = changed(self._generator, records[number])
+        cells = pa.array(records, pa.binary())
+        window = window.set_column(place, window.schema.field(place), cells)
+        copies, rest = copied(self._kernels, window, routed(window))
+        assert rest[restore.damaged(window)].all()
+        expected = restore.deliveries(window.filter(pa.array(~rest)))
+        assert copies is None or copies.to_pylist() == expected.to_pylist()
+        self._copy_anything(b"".join(records))
+
+    def _copy_anything(self, data: bytes) -> None:
+        """Sizes and places that nobody has measured."""
+
+        def some(count: int, end: int) -> Any:
+            values = [self._generator.randrange(-9, end + 9) for _ in range(count)]
+            return np.sort(np.array(values, dtype=np.int64))
+
+        records, offsets = np.frombuffer(data, dtype=np.uint8), some(4, len(data))
+        self._kernels.measure(records, offsets, some(3, 9), *np.empty((2, 3), dtype=np.int64))
+        self._kernels.copy(
+            *(records, offsets, records[:20], some(4, 20), some(3, 4), some(3, 4), some(3, 4)),
+            *(some(3, 4), np.empty(400, dtype=np.uint8), some(4, 400), some(4, 9)),
+            *(np.empty(3, dtype=np.int64), np.empty(9, dtype=np.uint32)),
+        )
+
+
+def sends() -> list[bytes]:
+    """Sends as producers write them, batches among them."""
+    texts = [
+        "UNIQ_KEY\x01A1\x02KEYS\x01k1 k2\x02TAGS\x01t\x02WAIT\x01true\x02",
+        'UNIQ_KEY\x01A2\x02DELAY\x013\x02x\x01"\\\n\u00e9\u6c49\U0001f600',
+        f"TIMER_DELIVER_MS\x01{NOW_MS + 9}\x02UNIQ_KEY\x01A3",
+    ]
+    ext = {"a": "g", "b": "t", "c": "T", "d": "4", "e": "0", "f": "0", "g": "17", "h": "0"}
+    found = [
+        Command(code=310, opaque=-5, ext={**ext, "i": text}, body=b"body" * number).encode()
+        for number, text in enumerate(texts)
+    ]
+    batch = encode_batch([BatchMessage(b"x" * 9, text.encode(), flag=-1) for text in texts])
+    found.append(Command(code=320, opaque=7, ext={**ext, "m": "true"}, body=batch).encode())
+    return found
+
+
+def main() -> None:
+    seed, count = int(sys.argv[1]), int(sys.argv[2])
+    warnings.simplefilter("ignore", RuntimeWarning)  # numbers wrap around, as they should
+    assert compiled.load(KERNELS)
+    assert rows_of([Message(topic="t", body=b"", properties={"UNIQ_KEY": "A"})]).messages()
+    generator = random.Random(seed)
+    others = [*seed_frames(), *(data[1:] for data in saved("frame"))]
+    turns = reader()
+    carrying = Carrying(generator)
+    signing = Signing(generator)
+    fast_count = 0
+    for number in range(count):
+        inputs = sends() if number % 4 else others
+        pieces = [generator.choice(inputs) for _ in range(generator.randrange(1, 4))]
+        if number % 3:
+            pieces = [changed(generator, piece) for piece in pieces]
+        turn = turns.read(Kernels(TURN_KERNELS), pieces, NOW_MS)
+        fast_count += check(turn, pieces)
+        stored(turn)
+        if number % 8 == 0:
+            carrying.check()
+        if number % 64 == 0 or not IS_PLAIN:
+            signing.check(turn)
+    print(f"{count} turns, {fast_count} sends read")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

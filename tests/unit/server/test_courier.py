@@ -1,0 +1,87 @@
+"""The courier's thread: awake when something was accepted or is to be done, asleep otherwise."""
+
+import threading
+from pathlib import Path
+
+from tests.unit.store.making import Wall, delayed, open_store
+from tests.waiting import PATIENCE_S
+
+from dueline.broker.pipeline.shortcut import Shortcut
+from dueline.broker.pipeline.status import PipelineStatus
+from dueline.server.courier import Courier
+
+
+class Nobody:
+    """Neither shortcut nor deputy has anything to do."""
+
+    def carry_over(self) -> int:
+        return 0
+
+    def turn(self) -> float | None:
+        return None
+
+
+def test_what_is_accepted_or_moved_is_carried_over_at_once(tmp_path: Path) -> None:
+    wall = Wall()
+    store = open_store(tmp_path, wall)
+    status = PipelineStatus(store.clock, is_transformed=False)
+    arrived = threading.Semaphore(0)
+    failures: list[BaseException] = []
+    shortcut = Shortcut(store, status, within_ms=500)
+
+    class Noticed:
+        def carry_over(self) -> int:
+            count = shortcut.carry_over()
+            for _ in range(count):
+                arrived.release()
+            return count
+
+    courier = Courier(Noticed(), Nobody(), on_failure=failures.append)
+    store.observe(courier)
+    courier.start()
+
+    store.put(delayed(100))
+    assert arrived.acquire(timeout=PATIENCE_S)
+    store.put(delayed(60_000, KEYS="k"))
+    store.reschedule("k", wall.now_ms + 10)
+    assert arrived.acquire(timeout=PATIENCE_S)
+
+    assert store.pending_count() == 0
+    courier.stop()
+    assert failures == []
+
+
+def test_a_failure_is_told() -> None:
+    failed = threading.Event()
+
+    class Broken:
+        def carry_over(self) -> int:
+            raise OSError("broken")
+
+    courier = Courier(Broken(), Nobody(), on_failure=lambda error: failed.set())
+    courier.start()
+    courier.accepted(1, 1, 0)
+
+    assert failed.wait(PATIENCE_S)
+    courier.stop()
+
+
+def test_the_deputy_is_called_at_the_start_when_it_wants_and_when_the_pipeline_comes_or_goes() -> (
+    None
+):
+    turns = threading.Semaphore(0)
+    pauses: list[float | None] = [0.001, 0.001, None, None]
+
+    class Deputy:
+        def turn(self) -> float | None:
+            turns.release()
+            return pauses.pop(0)
+
+    courier = Courier(Nobody(), Deputy(), on_failure=lambda error: None)
+    courier.start()
+    for _ in range(3):
+        assert turns.acquire(timeout=PATIENCE_S)
+    courier.wake()
+
+    assert turns.acquire(timeout=PATIENCE_S)
+    courier.stop()

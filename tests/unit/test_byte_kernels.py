@@ -1,0 +1,27 @@
+"""Integers in bytes, against Python's own way of reading them."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dueline import compiled
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Any:
+    name = "dueline.byte_kernels"
+    assert compiled.load([name])
+    return compiled.ready(name)
+
+
+def test_integers_are_those_that_python_reads(kernels: Any) -> None:
+    data = bytes([255] * 8) + random.Random(12).randbytes(200)
+    array = np.frombuffer(data, dtype=np.uint8)
+
+    for at in range(len(data) - 8):
+        assert kernels.u32(array, at) == int.from_bytes(data[at : at + 4])
+        assert kernels.u64(array, at) == int.from_bytes(data[at : at + 8], signed=True)
