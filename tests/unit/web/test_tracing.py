@@ -97,7 +97,9 @@ def test_a_trace_goes_from_send_to_receive(tmp_path: Path, monkeypatch: pytest.M
                 # One that waits in another queue may come in another answer.
                 others: set[bytes] = set()
                 while not bodies <= others:
-                    others |= {each.body for each in wait_until(consumer.receive, "another group's")}
+                    others |= {
+                        each.body for each in wait_until(consumer.receive, "another group's")
+                    }
             spans = wait_until(
                 lambda: collector.named("send orders", "wait orders", "receive orders"), "spans"
             )
