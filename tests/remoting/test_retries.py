@@ -75,8 +75,8 @@ def recall(peer: Peer, handle: str, topic: str = "orders") -> Command:
 
 
 def test_recalled_message_is_never_delivered(broker: RunningBroker, peer: Peer) -> None:
-    sent = peer.send_message("orders", b"no", TIMER_DELAY_MS="900", UNIQ_KEY="u1")
-    peer.send_message("orders", b"yes", TIMER_DELAY_MS="1000", UNIQ_KEY="u2")
+    sent = peer.send_message("orders", b"no", TIMER_DELAY_MS="3000", UNIQ_KEY="u1")
+    peer.send_message("orders", b"yes", TIMER_DELAY_MS="3100", UNIQ_KEY="u2")
 
     answer = recall(peer, sent.ext["recallHandle"])
 

@@ -68,11 +68,11 @@ def test_a_message_is_found_in_each_of_its_states(
 
     send(
         broker,
-        outgoing("a", KEYS="a", TIMER_DELAY_MS="50"),
         outgoing("b", KEYS="b", TIMER_DELAY_MS="30000"),
         outgoing("c", KEYS="c", TIMER_DELAY_MS="3600000"),
     )
-    assert states() == {"a": "pending", "b": "pending", "c": "pending"}
+    assert states() == {"b": "pending", "c": "pending"}
+    send(broker, outgoing("a", KEYS="a", TIMER_DELAY_MS="50"))
     carry(broker.store)
     client.call(protocol.Cancel(keys=("c",)), protocol.Answers)
     wait_until(lambda: visible_bodies(broker) == ["a"], "the first message")
