@@ -84,14 +84,15 @@ class Bench:
             await connect(self.broker.port, is_tls=is_tls) for _ in range(CONNECTIONS)
         ]
 
+        # Apache's proxy serves only consumers that say what they are.
         settings = {"client_type": 3, "subscription": {"group": GROUP}}
-        for (
-            each
-        ) in self._connections:  # Apache's proxy serves only consumers that say what they are
+        for each in self._connections:
             each.tell("Telemetry", _bytes("TelemetryCommand", settings=settings))
 
     async def fill(self) -> None:
-        """Messages to receive."""
+        """Messages to receive. A group that is new to Apache's begins at the end: it comes first."""
+        self._end_s = time.monotonic() + self._seconds
+        await self._connections[0].run(1, self._next_receive, self._received)
         await self._connections[0].run(4, self._next_fill, self._sent)
 
     def _next_fill(self) -> tuple[str, bytes] | None:

@@ -98,8 +98,9 @@ class Proxy(Apache):
         paths = ("-pm", "LOCAL", "-n", self.name_server, "-bc", str(broker), "-pc")
         self.broker_process = self._java(self._jvm, main, str(proxy), options=paths)
         wait_until(self._is_listening, what="Apache's proxy")
-        for topic in TOPICS:  # the proxy makes none by itself
+        for topic in TOPICS:  # the proxy makes none by itself, nor a group
             self._make_topic(topic)
+        self._make_group("bench")
 
     def _make_topic(self, topic: str) -> None:
         ext = {
@@ -114,6 +115,13 @@ class Proxy(Apache):
         }
         with Connection(self.broker) as connection:
             answer = connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+            assert answer.code == ResponseCode.SUCCESS, answer
+
+    def _make_group(self, group: str) -> None:
+        body = json.dumps({"groupName": group}).encode()
+        with Connection(self.broker) as connection:
+            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTION_GROUP
+            answer = connection.call(code, {}, body)
             assert answer.code == ResponseCode.SUCCESS, answer
 
     def _is_listening(self) -> bool:

@@ -44,6 +44,7 @@ def block(method: str) -> bytes:
         ":path": f"/{SERVICE}/{method}",
         ":authority": "127.0.0.1",
         "te": "trailers",
+        "grpc-timeout": "30S",
         "content-type": "application/grpc",
         "user-agent": "grpc-python-asyncio/1.85.1",
         "grpc-accept-encoding": "identity, deflate, gzip",
