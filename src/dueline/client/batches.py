@@ -17,7 +17,7 @@ from dueline.client.cluster import TopicQueue
 from dueline.client.values import Outgoing, Sent
 from dueline.errors import InvalidRequest
 from dueline.message import DELAY_LOG_MARK, parse_message_id
-from dueline.recall_handle import RecallHandle
+from dueline.recall_handle import RecallHandle, encode_handle
 from dueline.times import duration_ms, future_ms
 from dueline.wire.headers import SendResponse
 
@@ -92,12 +92,7 @@ def sent_batch(
         handle = None
         due_ms = _due_ms(message, messages[0], first_ms, now_ms)
         if due_ms is not None and is_in_delay_log(offset_id):
-            handle = RecallHandle(
-                topic=message.topic,
-                broker_name=queue.broker_name,
-                due_ms=due_ms,
-                unique_id=unique_id,
-            ).encode()
+            handle = encode_handle(message.topic, queue.broker_name, due_ms, unique_id)
         sent.append(
             Sent(
                 topic=message.topic,

@@ -197,7 +197,7 @@ class AsyncProducer(DelayedMessages):
                 for place in places:
                     on_result(place, found[place])
 
-        first, *_ = batches_of(messages) or [[]]
+        first, *_ = batches_of(messages, takes_delayed=self._takes_delayed) or [[]]
         if first:
             await work(first)  # alone: it may create the topic, and it finds the way for the others
         others = batches_of(messages, start=len(first), takes_delayed=self._takes_delayed)

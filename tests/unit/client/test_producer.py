@@ -9,11 +9,11 @@ import pytest
 from tests.unit.client.scripted import Scripted
 from tests.waiting import PATIENCE_S
 
-from dueline.client import AsyncProducer, Sent
+from dueline.client import AsyncProducer, Outgoing, Sent
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, OutcomeUnknown
 from dueline.wire import Command
 
-SEND = 310
+SEND, BATCH = 310, 320
 STORED = {"msgId": "7F00000100002A9F0000000000000064", "queueId": "1", "queueOffset": "5"}
 
 
@@ -96,3 +96,26 @@ def test_an_unknown_outcome_stays_unknown_though_later_attempts_are_refused() ->
     (error,), _ = send(lambda number: told(1 if number == 0 else 2))
 
     assert isinstance(error, OutcomeUnknown)
+
+
+def test_delayed_messages_travel_in_one_request_once_their_broker_is_known() -> None:
+    """The first goes alone, since only its answer says whether the broker takes such batches."""
+    in_delay_log = {**STORED, "msgId": "7F00000100002A9F4000000000000064"}
+    broker = Scripted({})
+    broker.answers = {
+        105: broker.route,
+        SEND: lambda request: request.reply(code=0, ext=in_delay_log),
+        BATCH: lambda request: request.reply(code=0, ext=in_delay_log),
+    }
+    messages = [Outgoing(topic="orders", body=b"%d" % number, delay="1h") for number in range(5)]
+
+    async def run() -> list[list[int]]:
+        async with broker.running() as address, AsyncProducer(address) as producer:
+            asked = []
+            for _ in range(2):
+                before = len(broker.codes())
+                await producer.send_many(messages)
+                asked.append([code for code in broker.codes()[before:] if code in (SEND, BATCH)])
+            return asked
+
+    assert asyncio.run(run()) == [[SEND, BATCH], [BATCH]]
