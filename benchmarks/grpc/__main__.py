@@ -90,7 +90,7 @@ class Bench:
             each.tell("Telemetry", _bytes("TelemetryCommand", settings=settings))
 
     async def fill(self) -> None:
-        """Messages to receive. A group that is new to Apache's begins at the end: it comes first."""
+        """Messages to receive. Apache's new groups begin at the end: it comes first."""
         self._end_s = time.monotonic() + self._seconds
         await self._connections[0].run(1, self._next_receive, self._received)
         await self._connections[0].run(4, self._next_fill, self._sent)
