@@ -47,6 +47,9 @@ def main() -> None:
     parser.add_argument(
         "--guarded", action="store_true", help="also Dueline with access control, signed requests"
     )
+    parser.add_argument(
+        "--before", type=Path, help="also the broker of another work tree of this repository"
+    )
     parser.add_argument("--flush", choices=("sync", "async"), help="only this kind (default: both)")
     parser.add_argument("--rows", default="", help="only rows whose name has this in it")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
@@ -74,6 +77,7 @@ def main() -> None:
             is_alone=args.alone,
             has_interpreted=args.interpreted,
             has_guarded=args.guarded,
+            before=args.before,
         )
         _warm_up(brokers, args.warm_up)
         measured = _measure(brokers, rows, rounds=args.rounds, seconds=args.seconds)
@@ -90,6 +94,7 @@ def _start(  # noqa: PLR0913 - each kind of broker has its switch
     is_alone: bool,
     has_interpreted: bool,
     has_guarded: bool,
+    before: Path | None,
 ) -> list[Running]:
     brokers = []
     for kind in kinds:
@@ -100,6 +105,9 @@ def _start(  # noqa: PLR0913 - each kind of broker has its switch
         if has_guarded:
             where = folder / f"guarded-{kind}"
             brokers.append(start_dueline(stack, where, kind, is_guarded=True))
+        if before is not None:
+            where = folder / f"before-{kind}"
+            brokers.append(start_dueline(stack, where, kind, before=before.resolve()))
         for release in () if is_alone else ("apache49", "apache5"):
             try:
                 where = folder / f"{release}-{kind}"

@@ -74,15 +74,21 @@ class Running:
         return total / TICKS_PER_S
 
 
-def start_dueline(
+def start_dueline(  # noqa: PLR0913 - each kind of broker has its switch
     stack: ExitStack,
     folder: Path,
     flush: str,
     *,
     is_compiled: bool = True,
     is_guarded: bool = False,
+    before: Path | None = None,
 ) -> Running:
-    """`dueline serve --no-spark`, which ends when `stack` is closed."""
+    """`dueline serve --no-spark`, which ends when `stack` is closed.
+
+    Args:
+        before: another work tree, whose broker it is.
+    """
+    python = {"PYTHONPATH": str(before / "src")} if before is not None else {}
     (port,) = free_ports(1)
     process = subprocess.Popen(
         [
@@ -93,7 +99,7 @@ def start_dueline(
             *("--set", f"compiled={str(is_compiled).lower()}"),
             *("--set", f"access.enabled={str(is_guarded).lower()}"),
         ],
-        env={**os.environ, "DUELINE_SUPER_USER": USER.token},
+        env={**os.environ, **python, "DUELINE_SUPER_USER": USER.token},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -116,6 +122,8 @@ def start_dueline(
         raise RuntimeError(f"dueline serve: expected it to listen on {port}, found that it ended")
     pids = (broker_pid(process.pid), process.pid)
     name = "guarded" if is_guarded else "Dueline" if is_compiled else "interpreted"
+    if before is not None:
+        name = "before"
     return Running(
         name=name,
         flush=flush,
