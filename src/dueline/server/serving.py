@@ -12,9 +12,9 @@ ends, signals, the passing of time. What a person should see is told to a `Watch
 SIGHUP restarts in place (`dueline.server.restarting`), unless it comes because the terminal was
 closed. SIGTERM, SIGINT and a closed terminal stop in order: nothing new is accepted, the pipeline
 carries over what falls due while it is away, the store is closed. Nobody waits for Spark then: it
-is killed when the runway is filled. The second signal makes haste: everything ends at once, which is safe, since
-nothing depends on an orderly end but the time that the next start takes and how late the messages
-of that time are.
+is killed when the runway is filled. The second signal makes haste: everything ends at once, which
+is safe, since nothing depends on an orderly end but the time that the next start takes and how late
+the messages of that time are.
 """
 
 from __future__ import annotations
