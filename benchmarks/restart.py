@@ -5,6 +5,7 @@ the first delivery and how much memory the idle processes have, sends 1,000 mess
 evenly over the next half minute, and then:
 
     clean    SIGTERM of `dueline serve`, and a start when it has ended
+    place    `dueline restart`: another broker is loaded before the old one closes
     broker   SIGKILL of the broker's process alone; `dueline serve` starts it again
     tree     SIGKILL of `dueline serve`, which takes all of its processes along, and a start at once
 
@@ -19,6 +20,8 @@ import argparse
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -45,7 +48,7 @@ PATIENCE_S = 120
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pending", type=int, default=300_000, help="messages due in a month")
-    parser.add_argument("--rounds", nargs="*", default=["clean", "broker", "tree"])
+    parser.add_argument("--rounds", nargs="*", default=["place", "clean", "broker", "tree"])
     arguments = parser.parse_args()
     for name in arguments.rounds:
         with tempfile.TemporaryDirectory(prefix="dueline-bench-") as folder:
@@ -95,6 +98,10 @@ def _round(folder: Path, pending: int, name: str) -> None:
 
 def _restart(server: Server, folder: Path, name: str) -> tuple[Server, float]:
     """Returns when the broker accepts again, and when the one before had ended."""
+    if name == "place":
+        command = [sys.executable, "-m", "dueline", "restart", "--data", str(folder)]
+        say("place: what it says", subprocess.check_output(command, text=True).strip())
+        return server, time.perf_counter()
     if name == "broker":
         pid = broker_pid(server.pid)
         os.kill(pid, signal.SIGKILL)

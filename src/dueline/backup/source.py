@@ -139,7 +139,7 @@ class FolderSource:
         for path in self._files.walk(self._folder):
             name = path.relative_to(self._folder).as_posix()
             is_left_out = path in [root / one for one in LEFT_OUT] or name.startswith(
-                ("spark.log", "serve.lock")
+                ("spark.log", "serve.lock", "restart.json")
             )
             if is_left_out or name.endswith(TEMPORARY_SUFFIX) or path.is_symlink():
                 continue

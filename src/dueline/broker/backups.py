@@ -26,7 +26,7 @@ __all__ = ["LEASE_S", "RECEIPTS_FILE", "Backup", "Backups"]
 
 LEASE_S: Final = 120.0
 RECEIPTS_FILE: Final = "receipts.log"
-_LEFT_OUT: Final = ("spark.log", "serve.lock")
+_LEFT_OUT: Final = ("spark.log", "serve.lock", "restart.json")
 """What a restored broker does not need."""
 
 

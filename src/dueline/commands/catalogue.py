@@ -15,6 +15,7 @@ __all__ = ["COMMANDS", "command", "parser_of"]
 
 COMMANDS: Final = {
     "serve": "run a broker, and the Spark pipeline beside it",
+    "restart": "replace the processes of a running `serve` by new ones, without a stop",
     "web": "serve pages, an HTTP API, health and metrics of a broker",
     "deliver": "run the Spark pipeline by itself, for brokers elsewhere",
     "cluster": "run a master or a worker of a Spark standalone cluster",

@@ -232,6 +232,9 @@ class Terminal:
     def failed(self, message: str) -> None:
         self._line(f"the broker cannot go on: {message}")
 
+    def restarted(self, message: str) -> None:
+        self._line(message)
+
     def stopping(self) -> None:
         self._line("stopping: nothing new is accepted, what was accepted is kept")
 

@@ -3,7 +3,8 @@
 It takes orders from its standard input and tells what happens on its standard output
 (`dueline.server.telling`); its log goes to the error output. When the input ends, the parent has
 died, and this process ends at once, as if it had been killed too: the next one repairs what is to
-be repaired, and must not wait. A spare is one that was not told to begin yet.
+be repaired, and must not wait. A spare is one that was not told to begin yet; `prepare` has it load
+also what is otherwise loaded later.
 
     begin ──▶ accepting ──▶ … figures …  ──▶ stop ──▶ filled ──▶ (store closed, status 0)
        └────▶ refused (status 2)  └────────▶ failed (status 1)
@@ -25,7 +26,7 @@ from dueline.broker.pipeline import PipelineReport
 from dueline.config import Config
 from dueline.errors import BrokerError
 from dueline.server.child import REFUSED_STATUS
-from dueline.server.process import BrokerProcess
+from dueline.server.process import BrokerProcess, prepare
 from dueline.server.remoting.listeners import Listener
 from dueline.server.telling import (
     Accepting,
@@ -38,6 +39,8 @@ from dueline.server.telling import (
     PipelineIs,
     PipelineReady,
     PipelineTrouble,
+    Prepare,
+    Prepared,
     Refused,
     ServingFigures,
     Stop,
@@ -90,7 +93,7 @@ class BrokerChild:
                 return 1
             if isinstance(order, Stop):
                 # Clients are served meanwhile: that the runway is filled costs them nothing.
-                if self._broker.pipeline.report().status == "ready":
+                if order.fills and self._broker.pipeline.report().status == "ready":
                     self._broker.fill_runway()
                 self._broker.refuse()
                 self._close()
@@ -168,11 +171,9 @@ def main() -> int:
     os.dup2(2, 1)  # whatever else is printed belongs into the log
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with os.fdopen(os.dup(0), "rb") as orders:
-        line = orders.readline()
-        if not line:  # it was never needed
+        begin = _first_order(orders, tell)
+        if begin is None:  # it was never needed
             return 0
-        begin = decode_order(line)
-        assert isinstance(begin, Begin)
         config = from_values(begin.settings)
         logging.basicConfig(stream=sys.stderr, level=config.log_level.upper(), format=LOG_FORMAT)
         logging.raiseExceptions = False  # a log that nobody reads any more
@@ -188,6 +189,18 @@ def main() -> int:
         # The store is closed, or opening it repairs it; the interpreter's own end takes longer.
         logging.shutdown()
         os._exit(status)
+
+
+def _first_order(orders: IO[bytes], tell: Tell) -> Begin | None:
+    while line := orders.readline():
+        order = decode_order(line)
+        if isinstance(order, Begin):
+            return order
+        if not isinstance(order, Prepare):
+            return None
+        prepare(from_values(order.settings))
+        tell(Prepared())
+    return None
 
 
 def _read(orders: IO[bytes], child: BrokerChild) -> None:

@@ -20,7 +20,7 @@ from typing import Final
 
 from dueline.errors import StoreLocked, Unavailable
 
-__all__ = ["LOCK_NAME", "ServeLock", "make_folder"]
+__all__ = ["LOCK_NAME", "ServeLock", "make_folder", "owner_of"]
 
 LOCK_NAME: Final = "serve.lock"
 ORPHAN_S_MAX: Final = 20.0
@@ -107,6 +107,15 @@ class ServeLock:
 
     def release(self) -> None:
         os.close(self.descriptor)
+
+
+def owner_of(folder: Path) -> int | None:
+    """The process number of the `dueline serve` that runs on a folder; None if there is none."""
+    try:
+        text = (folder / LOCK_NAME).read_text().strip()
+    except OSError:
+        return None
+    return int(text) if _is_running(text) else None
 
 
 def _is_running(owner: str) -> bool:

@@ -14,6 +14,7 @@ A broker is one process per folder: the store's lock sees to that.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import threading
@@ -70,7 +71,7 @@ from dueline.store.imports import check_finished
 from dueline.store.kernels import CRC_KERNELS
 from dueline.store.stretch import READ_KERNELS
 
-__all__ = ["BrokerProcess", "store_options"]
+__all__ = ["BrokerProcess", "prepare", "store_options"]
 
 KERNELS: Final = (CRC_KERNELS, COPY_KERNELS, BLOCK_KERNELS, READ_KERNELS, *TURNS)
 """What is compiled, or loaded, while the broker serves already."""
@@ -305,6 +306,21 @@ class BrokerProcess:
         if not isinstance(error, StoreClosed):
             log.error("the broker cannot go on: %r", error)
         self._on_failure(error)
+
+
+def prepare(config: Config) -> None:
+    """Load what a broker with these settings uses, and touch nothing of another one.
+
+    Raises:
+        BrokerError: settings that contradict each other.
+        ImportError: an installation that is not whole.
+    """
+    config.check()
+    parse_rules(config.quotas.rules)
+    if config.listen.grpc is not None:
+        importlib.import_module("dueline.server.grpc.server")
+    if config.compiled:
+        compiled.load(KERNELS)
 
 
 def _save(what: str, save: Callable[[], object]) -> None:

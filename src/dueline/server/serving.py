@@ -9,11 +9,12 @@ pipeline goes on; a pipeline that restarts within the runway is not noticed. The
 does nothing heavy. Its main thread takes what happens from one queue: words of children, their
 ends, signals, the passing of time. What a person should see is told to a `Watcher`.
 
-SIGTERM, SIGINT or SIGHUP stops in order: nothing new is accepted, the pipeline carries over what
-falls due while it is away, the store is closed. Nobody waits for Spark then: it is killed when the
-runway is filled. The second signal makes haste: everything ends at once, which is safe, since
-nothing depends on an orderly end but the time that the next start takes and how late the messages
-of that time are.
+SIGHUP restarts in place (`dueline.server.restarting`), unless it comes because the terminal was
+closed. SIGTERM, SIGINT and a closed terminal stop in order: nothing new is accepted, the pipeline
+carries over what falls due while it is away, the store is closed. Nobody waits for Spark then: it
+is killed when the runway is filled. The second signal makes haste: everything ends at once, which
+is safe, since nothing depends on an orderly end but the time that the next start takes and how late
+the messages of that time are.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from dueline.errors import BrokerError, Unavailable
 from dueline.server.child import REFUSED_STATUS, Child, ChildReport
 from dueline.server.children import PIPELINE, broker_of, others_of
 from dueline.server.folder import ServeLock
+from dueline.server.restarting import Note, Restart, has_terminal, write_note
 from dueline.server.rotating import RotatingFile
 from dueline.server.supervisor import Supervisor
 from dueline.server.telling import (
@@ -62,7 +64,7 @@ FILLED_S_MAX: Final = 15.0
 """Longer than a broker waits for its runway to be filled."""
 
 CLOSED_S_MAX: Final = 120.0
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +84,9 @@ class Watcher(Protocol):
     def tick(self, figures: ServingFigures) -> None: ...
 
     def failed(self, message: str) -> None: ...
+
+    def restarted(self, message: str) -> None:
+        """A restart in place has ended, well or not."""
 
     def stopping(self) -> None: ...
 
@@ -116,12 +121,16 @@ class _Parent:
         self._has_accepted = False
         self._has_filled = False
         self._is_asked = False
+        self._had_terminal = has_terminal()
+        self._restart: Restart | None = None
+        self._is_asked_again = False
         self._error: BrokerError | None = None
         self._code: int | None = None
 
     def run(self, tether: IO[str] | None) -> int:
         for number in _SIGNALS:
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, self._on_hangup)
         if tether is not None:
             threading.Thread(target=self._watch_tether, args=(tether,), daemon=True).start()
         self._broker.start()
@@ -166,6 +175,38 @@ class _Parent:
             os._exit(130)
         self._is_asked = True
         self._inbox.put(partial(self._stop, 0))
+
+    def _on_hangup(self, number: int, frame: object) -> None:
+        if self._had_terminal and not has_terminal():
+            self._on_signal(number, frame)
+        else:
+            self._inbox.put(self._begin_restart)
+
+    # A restart in place
+
+    def _begin_restart(self) -> None:
+        """One at a time: who asks meanwhile gets another, since files may have changed."""
+        if self._code is not None:
+            return
+        if self._restart is not None:
+            self._is_asked_again = True
+            return
+        self._restart = Restart(
+            self._broker,
+            list(self._others.values()),
+            to_values(self._config),
+            is_up=self._has_accepted,
+            on_end=lambda note: self._inbox.put(partial(self._end_restart, note)),
+        )
+        self._restart.start()
+
+    def _end_restart(self, note: Note) -> None:
+        self._restart = None
+        self._watcher.restarted(note.message)
+        write_note(self._config.folder, note)
+        if self._is_asked_again:
+            self._is_asked_again = False
+            self._begin_restart()
 
     # In the main thread
 
@@ -233,7 +274,10 @@ class _Parent:
 
     def _on_accepting(self, broker: Accepting) -> None:
         self._refusal = ""
+        self._has_filled = False
         self._broker.ready()
+        if self._restart is not None:
+            self._restart.accepts(self._broker.report().pid)
         pipeline = self._others.get(PIPELINE)
         if pipeline is not None and pipeline.report().status == "ready":
             # It runs on, and has to show that it has found the new broker.
@@ -243,6 +287,7 @@ class _Parent:
         if self._has_accepted:
             return
         self._has_accepted = True
+        write_note(self._config.folder, Note())
         self._watcher.accepting(broker)
         self._config = _with_addresses(self._config, broker)
         for child in others_of(self._config, broker) if self._code is None else ():

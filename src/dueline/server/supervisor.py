@@ -17,7 +17,8 @@ reaches only us and we can end it in order; when it ends, whatever is left of it
 too.
 
 A child that loads much can have a spare: a process that was started beforehand and has read nothing
-yet. The one that orders the child to begin notices no difference.
+yet. The one that orders the child to begin notices no difference. `prepared` and `switch` replace a
+child that runs by a new one, which has loaded everything when the old one is told to end.
 
 No orphans: the child's standard input is a pipe that we hold. If we die, however suddenly, the
 system closes it, and the child stops by itself.
@@ -37,6 +38,7 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Final, Protocol
 
+from dueline.errors import Unavailable
 from dueline.server.child import REFUSED_STATUS, Child, ChildReport
 from dueline.server.rotating import RotatingFile
 from dueline.server.threads import start_thread
@@ -46,6 +48,7 @@ __all__ = ["Listener", "Supervisor"]
 STOP_S_MAX: Final = 15.0
 SPARE_AFTER_S: Final = 20.0
 """Not at once: others are being started then, too."""
+PREPARED_S_MAX: Final = 120.0
 _GROUP_S_MAX: Final = 5.0
 _GROUP_POLL_S: Final = 0.02
 _REASON_MARKS: Final = (" CRITICAL ", " WARNING ", " ERROR ")
@@ -84,6 +87,8 @@ class Supervisor:
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._spare: subprocess.Popen[bytes] | None = None
+        self._fresh: subprocess.Popen[bytes] | None = None
+        self._is_replaced = False
         self._report = ChildReport()
         self._ready_s: float | None = None
         self._was_ready = False
@@ -120,6 +125,74 @@ class Supervisor:
             except (OSError, ValueError):
                 return False
         return True
+
+    # Another one in its place
+
+    def prepared(self, order: bytes, answer: bytes) -> None:
+        """Start a process that can take its place, and return when that has loaded everything.
+
+        Args:
+            order: the line that asks for it.
+            answer: the line that says so.
+
+        Raises:
+            Unavailable: it could not be started, or ended; says why. The child goes on.
+        """
+        try:
+            fresh = self._started(self.child.environ)
+        except OSError as error:
+            raise Unavailable(f"the new process could not be started: {error}") from error
+        with self._lock:
+            self._fresh = fresh
+        assert fresh.stdin is not None
+        assert fresh.stdout is not None
+        bound = threading.Timer(PREPARED_S_MAX, fresh.kill)
+        bound.start()
+        with contextlib.suppress(OSError):
+            fresh.stdin.write(order)
+            fresh.stdin.flush()
+        line = fresh.stdout.readline()
+        bound.cancel()
+        if line != answer or self._stopping.is_set():
+            self._end_fresh()
+            raise Unavailable(f"the new process could not be loaded: {_last_words(fresh, line)}")
+
+    def switch(self, last_order: bytes) -> bool:
+        """Tell it to end, and have the process that was prepared take its place at once.
+
+        False if everything is being stopped.
+        """
+        with self._lock:
+            fresh, self._fresh = self._fresh, None
+            if fresh is None or self._stopping.is_set():
+                self._fresh = fresh
+                return False
+            old, self._spare = self._spare, fresh
+            self._is_replaced = self._process is not None
+            if self._process is not None and self._process.stdin is not None:
+                with contextlib.suppress(OSError, ValueError):
+                    self._process.stdin.write(last_order)
+                    self._process.stdin.flush()
+        if old is not None:
+            _end_unused(old)
+        return True
+
+    def renew(self) -> None:
+        """End it and start it again at once."""
+        with self._lock:
+            process = self._process
+            self._is_replaced = process is not None
+        if process is not None and self.child.is_killed:
+            _signal_group(process.pid, signal.SIGKILL)
+        elif process is not None:
+            process.terminate()
+
+    def end_now(self, pid: int) -> None:
+        """Kill this process if it is still the child's: it did not end when it was told to."""
+        with self._lock:
+            process = self._process
+        if process is not None and process.pid == pid:
+            _signal_group(pid, signal.SIGKILL)
 
     # The end
 
@@ -172,6 +245,7 @@ class Supervisor:
             self._keep_running()
         finally:
             self._end_spare()
+            self._end_fresh()
             if self._report.status != "stopped":
                 self._change(status="stopped", pid=None)
 
@@ -186,6 +260,8 @@ class Supervisor:
                 self._warning = f"it could not be started: {error}"
             if self._stopping.is_set():
                 return
+            if self._is_taken_over():
+                continue
             reason = self._reason(status)
             ready_s, self._ready_s = self._ready_s, None
             failure_count = failure_count + 1 if ready_s is None else 0
@@ -199,6 +275,14 @@ class Supervisor:
             log.warning("%s ended (%s); starting it again in %g s", self._name, reason, pause_s)
             self._stopping.wait(pause_s)
             pause_s = min(2 * pause_s, restarts.pause_s_max)
+
+    def _is_taken_over(self) -> bool:
+        """Whether it has ended because it was replaced."""
+        with self._lock:
+            is_replaced, self._is_replaced = self._is_replaced, False
+        if is_replaced:
+            self._ready_s = None
+        return is_replaced
 
     def _reason(self, status: int) -> str:
         if self.child.tells and status < 0:  # its last warning is not why somebody killed it
@@ -223,9 +307,12 @@ class Supervisor:
             return self._run_process({**self.child.environ, "TMPDIR": folder})
 
     def _run_process(self, environ: Mapping[str, str]) -> int:
-        if self._spare is not None and self._spare.poll() is not None:
-            self._end_spare()
-        process, self._spare = self._spare or self._started(environ), None
+        with self._lock:
+            spare, self._spare = self._spare, None
+        if spare is not None and spare.poll() is not None:
+            _end_unused(spare)
+            spare = None
+        process = spare or self._started(environ)
         with self._lock:
             self._process = process
         self._change(status="starting", pid=process.pid, start_count=self._report.start_count + 1)
@@ -264,16 +351,27 @@ class Supervisor:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(SPARE_AFTER_S)
             try:
-                self._spare = self._started(environ)
+                spare = self._started(environ)
             except OSError as error:
                 log.warning("%s has no spare: %s", self._name, error)
+            else:
+                with self._lock:  # one that was prepared is better
+                    unused, self._spare = (spare, self._spare) if self._spare else (None, spare)
+                if unused is not None:
+                    _end_unused(unused)
         return process.wait()
 
     def _end_spare(self) -> None:
-        spare, self._spare = self._spare, None
+        with self._lock:
+            spare, self._spare = self._spare, None
         if spare is not None:
-            spare.kill()
-            spare.communicate()
+            _end_unused(spare)
+
+    def _end_fresh(self) -> None:
+        with self._lock:
+            fresh, self._fresh = self._fresh, None
+        if fresh is not None:
+            fresh.kill()
 
     def _start_pumps(self, process: subprocess.Popen[bytes]) -> list[threading.Thread]:
         targets = [("log", self._pump_log), ("events", self._pump_events)]
@@ -324,6 +422,18 @@ class Supervisor:
             report = replace(self._report, **changes)  # type: ignore[arg-type]
             self._report = report
         self._listener.changed(self.child, report)
+
+
+def _end_unused(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def _last_words(process: subprocess.Popen[bytes], line: bytes) -> str:
+    """Why it has ended, from what it wrote."""
+    lines = (line + process.communicate()[1]).decode("utf-8", "replace").split("\n")
+    written = [each.strip() for each in lines if each.strip()]
+    return written[-1][:500] if written else f"it ended with status {process.wait()}"
 
 
 def _end_group(leader: int, name: str) -> None:

@@ -28,6 +28,8 @@ __all__ = [
     "PipelineIs",
     "PipelineReady",
     "PipelineTrouble",
+    "Prepare",
+    "Prepared",
     "Ready",
     "Refused",
     "ServingFigures",
@@ -53,6 +55,12 @@ class Begin(_Line, frozen=True, kw_only=True):
     settings: dict[str, Any]
 
 
+class Prepare(_Line, frozen=True, kw_only=True):
+    """Before `Begin`: load all that a broker with these settings uses, then tell `Prepared`."""
+
+    settings: dict[str, Any]
+
+
 class AskFigures(_Line, frozen=True, kw_only=True):
     """How is it going? The answer is `ServingFigures`."""
 
@@ -73,7 +81,12 @@ class PipelineTrouble(_Line, frozen=True, kw_only=True):
 
 
 class Stop(_Line, frozen=True, kw_only=True):
-    """Let the pipeline fill the runway, accept nothing new, tell `Filled`, close, end."""
+    """Let the pipeline fill the runway, accept nothing new, tell `Filled`, close, end.
+
+    `fills`: False if the pipeline goes on, for the broker that comes next.
+    """
+
+    fills: bool = True
 
 
 # --- what the broker tells ------------------------------------------------------------------------
@@ -117,6 +130,10 @@ class PipelineReady(_Line, frozen=True, kw_only=True):
     """The pipeline has finished a batch: what is due now can be delivered."""
 
 
+class Prepared(_Line, frozen=True, kw_only=True):
+    """It has loaded what it needs, and waits for `Begin`."""
+
+
 class Refused(_Line, frozen=True, kw_only=True):
     """It cannot start; it ends with status 2."""
 
@@ -139,8 +156,8 @@ class Ready(_Line, frozen=True, kw_only=True):
     text: str = ""
 
 
-Order = Begin | AskFigures | PipelineIs | PipelineTrouble | Stop
-Event = Ready | Accepting | ServingFigures | PipelineReady | Refused | Failed | Filled
+Order = Begin | Prepare | AskFigures | PipelineIs | PipelineTrouble | Stop
+Event = Ready | Prepared | Accepting | ServingFigures | PipelineReady | Refused | Failed | Filled
 
 _ENCODER: Final = msgspec.json.Encoder()
 _ORDERS: Final[msgspec.json.Decoder[Order]] = msgspec.json.Decoder(Order)

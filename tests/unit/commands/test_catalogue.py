@@ -44,7 +44,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "import": (str(STORE), "--dry-run", "--assume-pending"),
     "completion": ("bash",),
 }
-ELSEWHERE = {"serve", "web", "deliver", "cluster", "demo", "sql"}
+ELSEWHERE = {"restart", "serve", "web", "deliver", "cluster", "demo", "sql"}
 """They run for long, or become another program: below, and in tests of their own."""
 
 

@@ -43,6 +43,9 @@ class Watching:
     def failed(self, message: str) -> None:
         self.told.append(f"failed: {message}")
 
+    def restarted(self, message: str) -> None:
+        self.told.append(message)
+
     def stopping(self) -> None:
         self.told.append("stopping")
 

@@ -11,6 +11,7 @@ import pytest
 from tests.descriptors import no_descriptors
 from tests.waiting import wait_until
 
+from dueline.errors import Unavailable
 from dueline.server import supervisor as supervisors
 from dueline.server.child import Child, ChildReport, Restarts
 from dueline.server.supervisor import Supervisor
@@ -472,3 +473,57 @@ def test_what_a_child_that_may_be_killed_leaves_behind_is_killed_at_once(
     wait_until(lambda: watched.report.start_count == 2, "another start")
 
     wait_until(lambda: not is_alive(left), "its end")
+
+
+PREPARING = """
+import sys
+for line in sys.stdin:
+    if line == "end\\n":
+        break
+    print("heard", line, end="", flush=True)
+"""
+
+
+def test_a_prepared_process_takes_the_place_of_a_child_that_is_told_to_end(
+    supervise: Supervise,
+) -> None:
+    watched = supervise(PREPARING, tells=True)
+    first = watched.wait_for_pid()
+
+    watched.supervisor.prepared(b"load\n", b"heard load\n")
+    assert watched.report.pid == first, "it goes on meanwhile"
+    assert watched.supervisor.switch(b"end\n")
+
+    wait_until(lambda: watched.report.start_count == 2, "the other one")
+    assert watched.wait_for_pid() != first
+    assert watched.statuses == ["starting", "starting"], "it was no failure"
+    assert watched.supervisor.order(b"one\n")
+    wait_until(lambda: b"heard one\n" in watched.lines, "its answer")
+
+
+def test_a_process_that_cannot_be_prepared_changes_nothing(
+    supervise: Supervise, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    script = f"import os; assert not os.path.exists({str(broken)!r}), 'half of it'\n{PREPARING}"
+    watched = supervise(script, tells=True)
+    first = watched.wait_for_pid()
+    assert watched.supervisor.order(b"one\n")
+    wait_until(lambda: b"heard one\n" in watched.lines, "its start")
+    broken.touch()
+
+    with pytest.raises(Unavailable, match="half of it"):
+        watched.supervisor.prepared(b"load\n", b"heard load\n")
+
+    assert not watched.supervisor.switch(b"end\n")
+    assert (watched.report.pid, watched.report.start_count) == (first, 1)
+
+
+def test_a_child_is_renewed_at_once(supervise: Supervise) -> None:
+    watched = supervise(UNTIL_TOLD, restarts=Restarts(pause_s_min=3_600.0))
+    first = watched.wait_for_pid()
+
+    watched.supervisor.renew()
+
+    wait_until(lambda: watched.report.start_count == 2, "another one")
+    assert watched.wait_for_pid() != first
