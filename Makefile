@@ -7,8 +7,8 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Many tests wait for other processes or for time to pass: one more than a small machine has cores.
-JOBS ?= 3
+# Many tests wait for other processes or for time to pass: more than a small machine has cores.
+JOBS ?= 4
 
 VENV := .venv
 BIN := $(VENV)/bin

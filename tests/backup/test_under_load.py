@@ -37,7 +37,7 @@ from dueline.flight.operators import Found, LookUp, OperatorClient
 from dueline.flight.protocol import Answers, Cancel
 
 IS_SOAK = os.environ.get("DUELINE_SOAK") == "1"
-BACKUPS = 20 if IS_SOAK else 3
+BACKUPS = 20 if IS_SOAK else 2
 SEED = int(os.environ.get("DUELINE_SEED", "20270101"))
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC = "load"

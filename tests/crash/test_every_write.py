@@ -136,14 +136,14 @@ def test_promises_survive_a_crash_at_any_operation_of_a_recovery(
     tried = 0
 
     for k in range(1, 1_000) if IS_SOAK else few:
-        seeds = (None, 0, _seed(rng))
+        seeds = (None, 0, _seed(rng)) if IS_SOAK else (rng.choice((None, 0)), _seed(rng))
         stories = [(first, Crash(operation=k, seed=seed)) for seed in seeds]
         reached = [crash(fast_path / "store", options, *story) for story in stories]
         if min(reached) < 2:
             break
         tried += len(reached)
 
-    assert tried > 8, "the recovery has many operations"
+    assert tried >= 6, "the recovery has many operations"
 
 
 def test_the_script_covers_what_it_should(fast_path: Path) -> None:

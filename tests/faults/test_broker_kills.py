@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROUNDS = 60 if IS_SOAK else 3
+ROUNDS = 60 if IS_SOAK else 2
 SEED = int(os.environ.get("DUELINE_SEED", "20270101"))
 
 

@@ -28,7 +28,7 @@ from dueline.wire import Command
 from dueline.wire.codes import RequestCode
 
 SEED = int(os.environ.get("DUELINE_SEED", "1"))
-ROUNDS = 30 if IS_SOAK else 4
+ROUNDS = 30 if IS_SOAK else 3
 DISK_SIZE_BYTES = (256 if IS_SOAK else 24) << 20
 FLAGS = (
     "--no-spark",

@@ -48,7 +48,7 @@ OPTIONS = StoreOptions(
     thresholds=Thresholds(part_rows=3, merge_run_count=3, scan_run_rows=4, forget_states_min=8),
 )
 STEP_COUNT = 80 if IS_SOAK else 40
-RUN_COUNT = EXAMPLES // 2 if IS_SOAK else EXAMPLES // 4
+RUN_COUNT = EXAMPLES // 2 if IS_SOAK else EXAMPLES // 6
 
 QUEUES = st.tuples(st.sampled_from(TOPICS), st.integers(0, 1))
 TOPIC = st.sampled_from(TOPICS)
