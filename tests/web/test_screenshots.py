@@ -120,6 +120,12 @@ def test_a_picture_is_taken(  # noqa: PLR0913 - what it is given by pytest
     browser.open(path)
     overflow = browser.run("return document.documentElement.scrollWidth - window.innerWidth")
     assert overflow <= 0, "it is wider than the screen"
+    if width == WIDE:
+        hidden = (
+            "return [...document.querySelectorAll('.table')]"
+            ".filter(table => table.scrollWidth > table.clientWidth).length"
+        )
+        assert browser.run(hidden) == 0, "a table has columns that one must scroll to"
     if path == "/":
         wait_until(lambda: len(browser.all("#road .column .s1")) > 5 or None, "the road")
         wait_until(lambda: browser.all("#day-flow svg") or None, "the day")

@@ -24,6 +24,7 @@ _TONES: Final = {
     "expired": "warn",
 }
 _PREVIEW_LENGTH: Final = 120
+_ENDING_LENGTH: Final = 12
 
 
 def _moment(ms: int) -> datetime:
@@ -91,6 +92,16 @@ def preview(body: bytes) -> str:
     return " ".join(text.split())[:_PREVIEW_LENGTH]
 
 
+def ending(unique_id: str) -> str:
+    """The end of an id: where those of one sender differ.
+
+    >>> ending("7F000001687D28E11C83EB24697E0424"), ending("order-17")
+    ('…EB24697E0424', 'order-17')
+    """
+    is_short = len(unique_id) <= _ENDING_LENGTH + 1
+    return unique_id if is_short else f"…{unique_id[-_ENDING_LENGTH:]}"
+
+
 FILTERS: Final = {
     "iso": iso,
     "utc": utc,
@@ -100,4 +111,5 @@ FILTERS: Final = {
     "shift": shift,
     "tone": tone,
     "preview": preview,
+    "ending": ending,
 }

@@ -20,3 +20,11 @@ def test_a_size_has_the_unit_that_suits_it(size_bytes: int, expected: str) -> No
 def test_a_preview_is_one_short_line() -> None:
     assert shown.preview(b"a\n\tb\xff") == "a b\\xff"
     assert len(shown.preview(b"x" * 10_000)) == 120
+
+
+@pytest.mark.parametrize(
+    ("unique_id", "expected"),
+    [("", ""), ("a" * 13, "a" * 13), ("x" + "b" * 13, "…" + "b" * 12)],
+)
+def test_a_long_id_is_shown_by_its_end(unique_id: str, expected: str) -> None:
+    assert shown.ending(unique_id) == expected
