@@ -119,21 +119,38 @@ def test_interrupted_waiting_takes_its_work_back() -> None:
     """Ctrl-C comes to the main thread, which is this one; nobody wants the answer any more."""
     loop = Loop()
     work = Work()
-    main = threading.main_thread().ident
-    assert main is not None
+    main = threading.main_thread().ident or 0
+    interrupts: list[int] = []
 
-    def is_waiting() -> bool:
-        frame = sys._current_frames()[main]
-        return frame.f_code.co_name == "wait" and frame.f_code.co_filename == threading.__file__
+    def once(number: int, _: object) -> None:
+        interrupts.append(number)
+        if len(interrupts) == 1:
+            raise KeyboardInterrupt
 
-    async def interrupt() -> None:
-        await asyncio.to_thread(wait_until, is_waiting, "somebody who waits for this")
+    def is_interrupted() -> bool:
+        """Press again: a signal just before the thread falls asleep does not wake it."""
         signal.pthread_kill(main, signal.SIGINT)
-        await work.run()
+        return bool(interrupts)
 
-    with pytest.raises(KeyboardInterrupt):
-        loop.run(interrupt())
+    def interrupt() -> None:
+        wait_until(lambda: work.has_begun.is_set() and is_asleep(main), "somebody who waits")
+        wait_until(is_interrupted, "the interrupt")
 
-    wait_until(work.is_over.is_set, "the end of what nobody waits for")
+    handler = signal.signal(signal.SIGINT, once)
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(work.run())
+        wait_until(work.is_over.is_set, "the end of what nobody waits for")
+        interrupter.join()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
     assert work.ended_by == "cancelling"
     loop.close()
+
+
+def is_asleep(thread_id: int) -> bool:
+    frame = sys._current_frames()[thread_id]
+    return frame.f_code.co_name == "wait" and frame.f_code.co_filename == threading.__file__
