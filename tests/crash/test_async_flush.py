@@ -95,6 +95,29 @@ def test_a_moved_message_is_not_there_twice_when_the_commit_log_alone_was_synced
     driver.close()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_moved_messages_are_there_once_whatever_part_of_their_group_was_lost(
+    fast_path: Path, seed: int
+) -> None:
+    """Without the end of the group both would be there, without its records neither."""
+    uids = ["m0", "m1", "m2", "m3"]  # more than a sector
+    files = FaultyFiles()
+    driver = Driver(fast_path / "store", files, ASYNC)
+    driver.open()
+    for uid in uids:
+        driver.put(uid, delay_ms=1_000)
+    driver.checkpoint()
+    driver.reschedule(2_000, *uids)
+    driver.put("later", delay_ms=1_000)  # the group is not the log's last
+    files.power_cut(seed)
+
+    driver.open()
+
+    pending = observe(driver.store, uids).pending
+    assert {uid: len(pending.get(uid, [])) for uid in uids} == dict.fromkeys(uids, 1)
+    driver.close()
+
+
 def _check_safe_part(driver: Driver) -> None:
     model = driver.model
     driver.open()

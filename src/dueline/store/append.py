@@ -96,6 +96,10 @@ class Append(Generic[Rows]):
     def write(self, *parts: Bytes) -> None:
         """Write the records' bytes, and their group's end; wait for the disk if the store is sync.
 
+        Records that replace others are waited for in any case. Only the last group of a log is cut
+        off without its end, and a power cut that takes the end from an earlier one would leave
+        both: the messages, and those that they replace.
+
         Raises:
             StoreFailed: the write failed; the store is closed from now on.
         """
@@ -110,6 +114,14 @@ class Append(Generic[Rows]):
         with self._core.closing_on_failure():
             self._log.append(self._places, self._sizes, *parts)
             self._core.sync(self._log)
+            if self._replaces and not self._core.is_sync:
+                self._log.sync()
+
+    @property
+    def _replaces(self) -> bool:
+        """Does the end of the group list messages that it replaces?"""
+        is_listing = self._numbers is not None and len(self._numbers) > 0
+        return is_listing and self._log is self._core.delay
 
     def __exit__(self, *_: object) -> None:
         if self._log is self._core.commit:
