@@ -1,10 +1,12 @@
-"""The same clients for programs without an event loop: one runs in a thread of its own.
+"""The same clients for programs without an event loop.
 
     with Producer("127.0.0.1:9876") as producer:
         producer.send("orders", b"17", delay=timedelta(minutes=30))
 
 Nothing is written twice: a method here is made from the coroutine method of the asyncio client,
-with its arguments, types and description.
+with its arguments, types and description. A producer runs it in the thread of the caller
+(`dueline.client.direct`). The others do something also while nobody calls them, such as reading
+ahead: they have an event loop, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from dueline.client.consumer import AsyncConsumer, ThreadedConsumer
 from dueline.client.loop import Loop
-from dueline.client.producer import AsyncProducer
+from dueline.client.producer import AsyncProducer, DirectProducer
 from dueline.client.reader import AsyncReader
 from dueline.client.simple_consumer import AsyncSimpleConsumer
 from dueline.client.values import Received
@@ -28,26 +30,36 @@ __all__ = ["Consumer", "Producer", "Reader", "SimpleConsumer"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C")
-C_co = TypeVar("C_co", covariant=True)
+C = TypeVar("C", bound=AbstractAsyncContextManager[Any])
+C_co = TypeVar("C_co", bound=AbstractAsyncContextManager[Any], covariant=True)
+
+
+class _Runner(Protocol):
+    """Who runs the coroutines of a client."""
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T: ...
+
+    def close(self) -> None: ...
 
 
 class _Blocking(Generic[C_co]):
-    """What they have in common: entered and left with the loop."""
+    """What they have in common: entered and left with who runs their coroutines."""
 
-    _enter_client: Callable[[], Coroutine[Any, Any, tuple[C_co, AsyncExitStack]]]
-    _entered: tuple[Loop, C_co, AsyncExitStack] | None = None
+    _new_client: Callable[[], C_co]
+    _entered: tuple[_Runner, C_co] | None = None
     _is_closed = False
 
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise InvalidRequest(f"{type(self).__name__}: expected one `with` at a time, found two")
-        loop = Loop()
+        client = self._new_client()
+        runner: _Runner = client.direct if isinstance(client, DirectProducer) else Loop()
         try:
-            self._entered = (loop, *loop.run(self._enter_client()))
+            runner.run(client.__aenter__())
         except BaseException:
-            loop.close()
+            runner.close()
             raise
+        self._entered = (runner, client)
         return self
 
     def __exit__(
@@ -56,15 +68,15 @@ class _Blocking(Generic[C_co]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        loop, _, stack = self._open()
+        runner, client = self._open()
         self._entered = None
         self._is_closed = True
         try:
-            loop.run(stack.aclose())
+            runner.run(client.__aexit__(None, None, None))
         finally:
-            loop.close()
+            runner.close()
 
-    def _open(self) -> tuple[Loop, C_co, AsyncExitStack]:
+    def _open(self) -> tuple[_Runner, C_co]:
         if self._entered is None:
             name, found = type(self).__name__, "closed" if self._is_closed else "not entered"
             raise InvalidRequest(
@@ -74,7 +86,7 @@ class _Blocking(Generic[C_co]):
 
 
 def _takes_arguments_of(
-    kind: Callable[P, AbstractAsyncContextManager[C]],
+    kind: Callable[P, C],
 ) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
     """A decorator of `__init__`: its arguments are those of an asyncio client."""
 
@@ -82,11 +94,7 @@ def _takes_arguments_of(
         def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
             made_by_signature.bind(*args, **kwargs)  # a mistake is told here, not in `with`
 
-            async def enter() -> tuple[C, AsyncExitStack]:
-                stack = AsyncExitStack()
-                return await stack.enter_async_context(kind(*args, **kwargs)), stack
-
-            self._enter_client = enter
+            self._new_client = functools.partial(kind, *args, **kwargs)
             plain(self)
 
         made_by_signature = inspect.signature(kind)
@@ -110,17 +118,17 @@ def _blocking(
     """A coroutine method of an asyncio client, as a method that waits for its end."""
 
     def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        loop, client, _ = self._open()
-        return loop.run(method(client, *args, **kwargs))
+        runner, client = self._open()
+        return runner.run(method(client, *args, **kwargs))
 
     functools.update_wrapper(call, method)
     return call
 
 
-class Producer(_Blocking[AsyncProducer]):
+class Producer(_Blocking[DirectProducer]):
     """`AsyncProducer` for programs without an event loop; any thread may call it."""
 
-    @_takes_arguments_of(AsyncProducer)
+    @_takes_arguments_of(DirectProducer)
     def __init__(self) -> None:
         """The arguments of `AsyncProducer`."""
 
