@@ -14,9 +14,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 from dueline.client.consumer import AsyncConsumer, ThreadedConsumer
 from dueline.client.loop import Loop
@@ -30,8 +29,8 @@ __all__ = ["Consumer", "Producer", "Reader", "SimpleConsumer"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-C = TypeVar("C", bound=AbstractAsyncContextManager[Any])
-C_co = TypeVar("C_co", bound=AbstractAsyncContextManager[Any], covariant=True)
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 
 
 class _Runner(Protocol):
@@ -52,7 +51,7 @@ class _Blocking(Generic[C_co]):
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise InvalidRequest(f"{type(self).__name__}: expected one `with` at a time, found two")
-        client = self._new_client()
+        client: Any = self._new_client()
         runner: _Runner = client.direct if isinstance(client, DirectProducer) else Loop()
         try:
             runner.run(client.__aenter__())
@@ -68,7 +67,7 @@ class _Blocking(Generic[C_co]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        runner, client = self._open()
+        runner, client = cast(tuple[_Runner, Any], self._open())
         self._entered = None
         self._is_closed = True
         try:
@@ -151,10 +150,16 @@ class Reader(_Blocking[AsyncReader]):
     def __init__(self) -> None:
         """The arguments of `AsyncReader`."""
 
-    receive = _blocking(AsyncReader.receive)
     receive_many = _blocking(AsyncReader.receive_many)
     commit = _blocking(AsyncReader.commit)
     levels = _blocking(AsyncReader.levels)
+
+    _wait_for_one = _blocking(AsyncReader.receive)
+
+    def receive(self) -> Received:
+        """The next message; waits for one."""
+        _, reader = self._open()
+        return (reader.take(1) or [self._wait_for_one()])[0]
 
     def __iter__(self) -> Iterator[Received]:
         while True:

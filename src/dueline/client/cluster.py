@@ -53,7 +53,7 @@ class TopicQueue:
 class Cluster:
     """Name servers and brokers."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where, and by keyword how
         self,
         name_servers: str,
         *,

@@ -280,7 +280,7 @@ class Direct(Transport):
     # Waiting
 
     async def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+        time.sleep(seconds)  # noqa: ASYNC251 - the caller's thread is the one that waits
 
     async def side_by_side(self, works: Iterable[Work], *, count_max: int) -> None:
         under_way: deque[tuple[Coroutine[Any, Any, None], Answer]] = deque()

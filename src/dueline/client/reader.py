@@ -8,6 +8,8 @@ outlives its restart; `on_connection` tells when it is lost and when it is back.
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from types import TracebackType
@@ -27,7 +29,11 @@ __all__ = ["AsyncReader"]
 WAIT_S: Final = 15.0
 PAUSE_S: Final = 1.0
 TOPIC_PAUSE_S: Final = 0.5
+PULL_COUNT_MAX: Final = 1_024
+"""Messages that a pull asks for; Apache's brokers give 32, unless their settings say more."""
+PULL_SIZE_BYTES_MAX: Final = 256 * 1024
 _HELD_MAX: Final = 1_024
+"""While so many have come and were not received, no queue is asked for more."""
 _NO_GROUP: Final = "dueline_reader"
 
 OnConnection = Callable[[BrokerError | None], None]
@@ -75,7 +81,11 @@ class AsyncReader:
         )
         self._on_connection = on_connection
         self._is_lost = False
-        self._messages: asyncio.Queue[tuple[QueuePuller, Received]] = asyncio.Queue(_HELD_MAX)
+        self._held: deque[tuple[QueuePuller, Received]] = deque()
+        self._has_come = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._taking = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._queues: dict[TopicQueue, QueuePuller] = {}
         self._offsets: dict[QueuePuller, int] = {}
@@ -83,6 +93,7 @@ class AsyncReader:
 
     async def __aenter__(self) -> Self:
         cluster = self._cluster = self._new_cluster()
+        self._loop = asyncio.get_running_loop()
         try:
             await self._take_queues(cluster, start=self._start)
         except NotFound:
@@ -106,7 +117,7 @@ class AsyncReader:
         self._tasks.clear()
         self._queues.clear()
         self._offsets.clear()
-        self._messages = asyncio.Queue(_HELD_MAX)
+        self._held.clear()
         if self._cluster is not None:
             await self._cluster.close()
             self._cluster = None
@@ -124,8 +135,7 @@ class AsyncReader:
 
     async def receive(self) -> Received:
         """The next message; waits for one."""
-        self._open()
-        return self._taken(await self._messages.get())
+        return (await self._wait(1))[0]
 
     async def receive_many(
         self, count_max: int, *, timeout_s: float | None = None
@@ -133,17 +143,26 @@ class AsyncReader:
         """What has come; waits for one message, or until the time is up."""
         try:
             async with asyncio.timeout(timeout_s):
-                found = [await self.receive()]
+                return await self._wait(max(count_max, 1))
         except TimeoutError:
             return []
-        while len(found) < count_max and not self._messages.empty():
-            found.append(self._taken(self._messages.get_nowait()))
+
+    async def _wait(self, count_max: int) -> list[Received]:
+        while not (found := self.take(count_max)):
+            self._has_come.clear()
+            await self._has_come.wait()
         return found
 
-    def _taken(self, item: tuple[QueuePuller, Received]) -> Received:
-        reader, message = item
-        self._offsets[reader] = message.queue_offset + 1
-        return message
+    def take(self, count_max: int) -> list[Received]:
+        """What has come and is held here, which may be nothing; any thread may call it."""
+        self._open()
+        with self._taking:
+            taken = [self._held.popleft() for _ in range(min(count_max, len(self._held)))]
+            self._offsets.update((reader, message.queue_offset + 1) for reader, message in taken)
+        if taken and len(self._held) < _HELD_MAX and not self._has_room.is_set():
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._has_room.set)
+        return [message for _, message in taken]
 
     async def commit(self) -> None:
         """Remember for the group what was received so far.
@@ -203,15 +222,25 @@ class AsyncReader:
     async def _read(self, reader: QueuePuller, offset: int) -> None:
         while True:
             try:
-                pulled = await reader.pull(offset, wait_s=WAIT_S)
+                pulled = await reader.pull(
+                    offset,
+                    wait_s=WAIT_S,
+                    count_max=PULL_COUNT_MAX,
+                    size_bytes_max=PULL_SIZE_BYTES_MAX,
+                )
             except BrokerError as error:
                 self._note(error)
                 await asyncio.sleep(PAUSE_S)
                 continue
             self._note(None)
             offset = pulled.next_offset
-            for message in pulled.messages:
-                await self._messages.put((reader, message))
+            self._held.extend((reader, message) for message in pulled.messages)
+            if pulled.messages:
+                self._has_come.set()
+            while len(self._held) >= _HELD_MAX:
+                self._has_room.clear()
+                if len(self._held) >= _HELD_MAX:  # still: another thread may have taken some
+                    await self._has_room.wait()
 
     def _note(self, error: BrokerError | None) -> None:
         if self._is_lost != (error is not None):

@@ -30,9 +30,7 @@ def run(play: Play, use: Use, asked: list[Command] | None = None) -> None:
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        how = Dialling(
-            timeout_s=PATIENCE_S, on_request=(asked if asked is not None else []).append
-        )
+        how = Dialling(timeout_s=PATIENCE_S, on_request=(asked if asked is not None else []).append)
         connection = await AsyncConnection.open(f"127.0.0.1:{port}", how)
         async with asyncio.timeout(PATIENCE_S):
             await use(connection)
