@@ -48,14 +48,7 @@ class QueuePuller:
         self._group = group
         self._expression = expression
 
-    async def pull(
-        self,
-        offset: int,
-        *,
-        wait_s: float,
-        count_max: int = COUNT_MAX,
-        size_bytes_max: int | None = None,
-    ) -> PullResult:
+    async def pull(self, offset: int, *, wait_s: float, count_max: int = COUNT_MAX) -> PullResult:
         """Read, or wait until there is something to read."""
         flags = PullFlag.SUBSCRIPTION | (PullFlag.SUSPEND if wait_s > 0 else 0)
         header = PullRequest(
@@ -70,7 +63,6 @@ class QueuePuller:
             sub_version=0,
             subscription=self._expression,
             expression_type="TAG",
-            max_msg_bytes=size_bytes_max,
         )
         connection = await self._connection()
         answer = await connection.call(

@@ -31,7 +31,6 @@ PAUSE_S: Final = 1.0
 TOPIC_PAUSE_S: Final = 0.5
 PULL_COUNT_MAX: Final = 1_024
 """Messages that a pull asks for; Apache's brokers give 32, unless their settings say more."""
-PULL_SIZE_BYTES_MAX: Final = 256 * 1024
 _HELD_MAX: Final = 1_024
 """While so many have come and were not received, no queue is asked for more."""
 _NO_GROUP: Final = "dueline_reader"
@@ -222,12 +221,7 @@ class AsyncReader:
     async def _read(self, reader: QueuePuller, offset: int) -> None:
         while True:
             try:
-                pulled = await reader.pull(
-                    offset,
-                    wait_s=WAIT_S,
-                    count_max=PULL_COUNT_MAX,
-                    size_bytes_max=PULL_SIZE_BYTES_MAX,
-                )
+                pulled = await reader.pull(offset, wait_s=WAIT_S, count_max=PULL_COUNT_MAX)
             except BrokerError as error:
                 self._note(error)
                 await asyncio.sleep(PAUSE_S)
