@@ -40,6 +40,8 @@ ATTEMPT_COUNT: Final = 3
 GROUP: Final = "dueline_producer"
 IN_FLIGHT_MAX: Final = 256
 RETRY_S: Final = 0.1
+HEAD_COUNT_MAX: Final = 10_000
+_BORN, _PROPERTIES = SendRequest.short_names("born_timestamp", "properties")
 _STORED: Final = (
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -89,6 +91,7 @@ class AsyncProducer(DelayedMessages):
         self._turn = itertools.count(os.getpid())
         self._batching: dict[str, bool] = {}
         """By topic, whether its brokers take batches of delayed messages."""
+        self._heads: dict[tuple[TopicQueue, bool], dict[str, str]] = {}
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Self:
@@ -199,10 +202,11 @@ class AsyncProducer(DelayedMessages):
                 for place in places:
                     on_result(place, found[place])
 
-        first, *_ = batches_of(messages, takes_delayed=self._takes_delayed) or [[]]
+        first, *others = batches_of(messages, takes_delayed=self._takes_delayed) or [[]]
         if first:
             await work(first)  # alone: it may create the topic, and it finds the way for the others
-        others = batches_of(messages, start=len(first), takes_delayed=self._takes_delayed)
+        if others:
+            others = batches_of(messages, start=len(first), takes_delayed=self._takes_delayed)
         await self._open().transport.side_by_side(
             (functools.partial(work, places) for places in others), count_max=IN_FLIGHT_MAX
         )
@@ -237,7 +241,7 @@ class AsyncProducer(DelayedMessages):
             self._batching[message.topic] = is_known and self._batching.get(message.topic, True)
 
     async def _send_batch(self, messages: Sequence[Outgoing]) -> list[Sent]:
-        ids = [self._ids.next() for _ in messages]
+        ids = self._ids.many(len(messages))
         now_ms = self._clock.now_ms()
         body = encode_batch(
             BatchMessage(
@@ -310,6 +314,15 @@ class AsyncProducer(DelayedMessages):
         )
 
     def _header(self, queue: TopicQueue, properties: str, *, is_batch: bool) -> dict[str, str]:
+        head = self._heads.get((queue, is_batch))
+        if head is None:
+            if len(self._heads) >= HEAD_COUNT_MAX:
+                self._heads.clear()
+            head = self._heads[queue, is_batch] = self._head(queue, is_batch=is_batch)
+        return {**head, _BORN: str(self._clock.now_ms()), _PROPERTIES: properties}
+
+    def _head(self, queue: TopicQueue, *, is_batch: bool) -> dict[str, str]:
+        """What the headers of all sends to a queue say alike."""
         return SendRequest(
             producer_group=self._group,
             topic=queue.topic,
@@ -317,9 +330,9 @@ class AsyncProducer(DelayedMessages):
             default_topic_queue_nums=4,
             queue_id=queue.queue_id,
             sys_flag=0,
-            born_timestamp=self._clock.now_ms(),
+            born_timestamp=0,
             flag=0,
-            properties=properties,
+            properties="",
             reconsume_times=0,
             batch=is_batch,
             broker_name=queue.broker_name,

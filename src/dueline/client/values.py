@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dueline.admission import check_properties, check_sender_target
 from dueline.errors import InvalidRequest
@@ -164,20 +164,22 @@ class Received(_Raw):
     store_ms: int
     position: int
 
-    def __getattr__(self, name: str) -> Any:
-        """Called for a field that has no value yet."""
-        if name not in _READ_LATER:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        tail = self._tail
-        properties_at = 3 + tail[0]
-        properties = decode_properties(tail[properties_at:])
-        own = tail[1 : properties_at - 2]
-        _set_topic(self, properties.get("RETRY_TOPIC") or own.decode("utf-8", "replace"))
-        _set_id(self, properties.get("UNIQ_KEY", ""))
-        _set_tag(self, properties.get("TAGS"))
-        _set_keys(self, tuple(properties.get("KEYS", "").split()))
-        _set_properties(self, properties)
-        return getattr(self, name)
+    if not TYPE_CHECKING:  # a checker would take any name for a part of a message
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for a field that has no value yet."""
+            if name not in _READ_LATER:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            tail = self._tail
+            properties_at = 3 + tail[0]
+            properties = decode_properties(tail[properties_at:])
+            own = tail[1 : properties_at - 2]
+            _set_topic(self, properties.get("RETRY_TOPIC") or own.decode("utf-8", "replace"))
+            _set_id(self, properties.get("UNIQ_KEY", ""))
+            _set_tag(self, properties.get("TAGS"))
+            _set_keys(self, tuple(properties.get("KEYS", "").split()))
+            _set_properties(self, properties)
+            return getattr(self, name)
 
     @property
     def due_ms(self) -> int | None:

@@ -212,7 +212,7 @@ def test_something_else_than_the_protocol_is_named(direct: Direct) -> None:
 
 
 def test_nobody_there_is_told_with_the_address(direct: Direct) -> None:
-    with pytest.raises(Unavailable, match="127.0.0.1:1: expected a broker or name server"):
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1: expected a broker or name server"):
         direct.run(ask(direct, "127.0.0.1:1"))
 
 
