@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Self, TypeVar
 
@@ -82,7 +82,6 @@ class ClientConnection(ABC, Generic[T]):
     def is_open(self) -> bool:
         """Whether requests can be sent."""
 
-    @abstractmethod
     async def call(
         self,
         code: int,
@@ -97,6 +96,22 @@ class ClientConnection(ABC, Generic[T]):
             LimitExceeded: too many requests are not answered yet.
             Unavailable: the connection broke, or no answer came in time.
         """
+        try:
+            return await self._answer(code, ext, body, timeout_s)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"{self.address}: expected an answer to request {code} within {timeout_s:g} s"
+                f"{self._hint()}",
+                address=self.address,
+            ) from error
+        except OSError as error:
+            raise self._broken(error) from error
+
+    @abstractmethod
+    def _answer(
+        self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float
+    ) -> Awaitable[Command]:
+        """Send a request; the answer can be waited for, and may be a TimeoutError."""
 
     @abstractmethod
     def _write(self, data: bytes) -> None:
@@ -129,13 +144,6 @@ class ClientConnection(ABC, Generic[T]):
             code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
             remark = f"request type {request.code} not supported by this client"
             self._write(request.reply(code=code, remark=remark).encode())
-
-    def _late(self, code: int, timeout_s: float) -> Unavailable:
-        return Unavailable(
-            f"{self.address}: expected an answer to request {code} within {timeout_s:g} s"
-            f"{self._hint()}",
-            address=self.address,
-        )
 
     def _broken(self, cause: BaseException | None) -> Unavailable:
         return Unavailable(
@@ -213,23 +221,12 @@ class AsyncConnection(ClientConnection[asyncio.Future[Command]]):
         """Whether requests can be sent; asyncio knows of a reset before the reader does."""
         return not self._is_ended and not self._writer.is_closing()
 
-    async def call(
-        self,
-        code: int,
-        ext: Mapping[str, str] = NO_EXT,
-        body: bytes = b"",
-        *,
-        timeout_s: float,
+    async def _answer(
+        self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float
     ) -> Command:
         deadline_s = self._loop.time() + timeout_s
-        try:
-            await self._wait_for_room(deadline_s)
-            answer = self._begin(code, ext, body, deadline_s)
-            return await answer
-        except TimeoutError as error:
-            raise self._late(code, timeout_s) from error
-        except OSError as error:
-            raise self._broken(error) from error
+        await self._wait_for_room(deadline_s)
+        return await self._begin(code, ext, body, deadline_s)
 
     async def _wait_for_room(self, deadline_s: float) -> None:
         """Wait while the server does not read what was sent before."""

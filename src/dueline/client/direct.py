@@ -35,7 +35,6 @@ from dueline.client.connection import ClientConnection, Dialling, dialled
 from dueline.client.transport import Transport, Work
 from dueline.errors import InvalidRequest, ProtocolError, Unavailable
 from dueline.wire import Command
-from dueline.wire.command import NO_EXT
 
 __all__ = ["Direct", "DirectConnection"]
 
@@ -114,14 +113,7 @@ class DirectConnection(ClientConnection[Answer]):
         """Are there requests without an answer?"""
         return self._connection.next_deadline_s is not None
 
-    async def call(
-        self,
-        code: int,
-        ext: Mapping[str, str] = NO_EXT,
-        body: bytes = b"",
-        *,
-        timeout_s: float,
-    ) -> Command:
+    def _answer(self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float) -> Answer:
         deadline_s = time.monotonic() + timeout_s
         answer = Answer(self, deadline_s)
         if self._is_ended:
@@ -130,10 +122,7 @@ class DirectConnection(ClientConnection[Answer]):
         frame = self._connection.call(answer, code, fields, body, deadline_s=deadline_s)
         self._allow(timeout_s)
         self._write(frame)
-        try:
-            return await answer
-        except TimeoutError as error:
-            raise self._late(code, timeout_s) from error
+        return answer
 
     def _write(self, data: bytes) -> None:
         try:
