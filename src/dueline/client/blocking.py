@@ -18,9 +18,10 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 from dueline.client.consumer import AsyncConsumer, ThreadedConsumer
+from dueline.client.direct import finished
 from dueline.client.loop import Loop
 from dueline.client.producer import AsyncProducer, DirectProducer
-from dueline.client.reader import AsyncReader
+from dueline.client.reader import AsyncReader, ThreadedReader
 from dueline.client.simple_consumer import AsyncSimpleConsumer
 from dueline.client.values import Received
 from dueline.errors import InvalidRequest
@@ -112,13 +113,18 @@ def _with_self(signature: inspect.Signature) -> inspect.Signature:
 
 
 def _blocking(
-    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]], *, is_here: bool = False
 ) -> Callable[Concatenate[_Blocking[C], P], T]:
-    """A coroutine method of an asyncio client, as a method that waits for its end."""
+    """A coroutine method of an asyncio client, as a method that waits for its end.
+
+    Args:
+        is_here: it waits for nothing but in the thread of its caller, whoever runs the others.
+    """
 
     def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
         runner, client = self._open()
-        return runner.run(method(client, *args, **kwargs))
+        work = method(client, *args, **kwargs)
+        return finished(work) if is_here else runner.run(work)
 
     functools.update_wrapper(call, method)
     return call
@@ -143,23 +149,17 @@ class Producer(_Blocking[DirectProducer]):
     pending = _blocking(AsyncProducer.pending)
 
 
-class Reader(_Blocking[AsyncReader]):
+class Reader(_Blocking[ThreadedReader]):
     """`AsyncReader` for programs without an event loop: iterate over it."""
 
-    @_takes_arguments_of(AsyncReader)
+    @_takes_arguments_of(ThreadedReader)
     def __init__(self) -> None:
         """The arguments of `AsyncReader`."""
 
-    receive_many = _blocking(AsyncReader.receive_many)
+    receive = _blocking(AsyncReader.receive, is_here=True)
+    receive_many = _blocking(AsyncReader.receive_many, is_here=True)
     commit = _blocking(AsyncReader.commit)
     levels = _blocking(AsyncReader.levels)
-
-    _wait_for_one = _blocking(AsyncReader.receive)
-
-    def receive(self) -> Received:
-        """The next message; waits for one."""
-        _, reader = self._open()
-        return (reader.take(1) or [self._wait_for_one()])[0]
 
     def __iter__(self) -> Iterator[Received]:
         while True:

@@ -36,7 +36,7 @@ from dueline.client.transport import Transport, Work
 from dueline.errors import InvalidRequest, ProtocolError, Unavailable
 from dueline.wire import Command
 
-__all__ = ["Direct", "DirectConnection"]
+__all__ = ["Direct", "DirectConnection", "finished"]
 
 READ_SIZE_BYTES: Final = 64 * 1024
 """Less than what makes malloc ask the system for pages each time."""
@@ -197,7 +197,7 @@ class Direct(Transport):
         """Wait for its end."""
         outer, self._thread.held = self._thread.held, {}  # a callback may run something as well
         try:
-            return _finished(work)
+            return finished(work)
         finally:
             held, self._thread.held = self._thread.held, outer
             for address, connection in held.items():
@@ -295,7 +295,7 @@ class _Thread(threading.local):
         self.held: dict[str, DirectConnection] = {}
 
 
-def _finished(work: Coroutine[Any, Any, T]) -> T:
+def finished(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine, whose answers are waited for."""
     try:
         while True:
@@ -319,4 +319,4 @@ def _step(work: Coroutine[Any, Any, None]) -> Answer | None:
 def _go_on(work: Coroutine[Any, Any, None], answer: Answer) -> None:
     """Finish a work that waits for an answer."""
     answer.wait()
-    _finished(work)
+    finished(work)
