@@ -2,8 +2,8 @@
 
 `ClientConnection` is what every kind has: requests that are signed with the credentials of a user,
 errors in words, and the answer to what the server asks. It goes to `on_request`; if the server
-wants an answer, it is told that the client does not support it. `AsyncConnection` is the kind on
-asyncio's streams; `dueline.client.direct` has the one for programs without an event loop.
+wants an answer, it is told that the client does not support it. `AsyncConnection` is the kind for
+asyncio; `dueline.client.direct` has the one for programs without an event loop.
 
 A request that is not answered in time fails with `Unavailable`; so do all of them when the
 connection breaks.
@@ -17,7 +17,8 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Self, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from dueline.credentials import Credentials
 from dueline.errors import ProtocolError, Unavailable
@@ -28,7 +29,6 @@ from dueline.wire.signature import signed
 
 __all__ = ["AnyConnection", "AsyncConnection", "ClientConnection", "Dialling", "Secured", "dialled"]
 
-READ_SIZE_BYTES: Final = 256 * 1024
 CALL_COUNT_MAX: Final = 10_000
 """Requests on one connection that are not answered yet."""
 
@@ -181,23 +181,19 @@ def dialled(address: str) -> Iterator[tuple[str, int]]:
         ) from error
 
 
-class AsyncConnection(ClientConnection[asyncio.Future[Command]]):
-    """An open connection on asyncio's streams; made by `open`."""
+class AsyncConnection(ClientConnection[asyncio.Future[Command]], asyncio.Protocol):
+    """An open connection of an event loop; made by `open`."""
 
-    def __init__(
-        self,
-        address: str,
-        how: Dialling,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> None:
+    _transport: asyncio.Transport
+
+    def __init__(self, address: str, how: Dialling) -> None:
         super().__init__(address, how)
-        self._reader = reader
-        self._writer = writer
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._task = asyncio.create_task(self._receive())
-        self._is_ended = False
+        self._cause: BaseException | None = None
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._is_lost = asyncio.Event()
 
     @classmethod
     async def open(cls, address: str, how: Dialling) -> Self:
@@ -211,29 +207,30 @@ class AsyncConnection(ClientConnection[asyncio.Future[Command]]):
             tls["ssl"] = how.secured.context
             if how.secured.server_name is not None:
                 tls["server_hostname"] = how.secured.server_name
+        loop = asyncio.get_running_loop()
         with dialled(address) as (host, port):
             async with asyncio.timeout(how.timeout_s):
-                streams = await asyncio.open_connection(host, port, **tls)
-        return cls(address, how, *streams)
+                _, made = await loop.create_connection(
+                    partial(cls, address, how), host, port, **tls
+                )
+        return made
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent; asyncio knows of a reset before the reader does."""
-        return not self._is_ended and not self._writer.is_closing()
+        """Whether requests can be sent; asyncio knows of a reset before it says so."""
+        return not self._is_lost.is_set() and not self._transport.is_closing()
 
     async def _answer(
         self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float
     ) -> Command:
         deadline_s = self._loop.time() + timeout_s
-        await self._wait_for_room(deadline_s)
-        return await self._begin(code, ext, body, deadline_s)
-
-    async def _wait_for_room(self, deadline_s: float) -> None:
-        """Wait while the server does not read what was sent before."""
-        transport = self._writer.transport
-        while transport.get_write_buffer_size() > transport.get_write_buffer_limits()[1]:
+        while not self._has_room.is_set():  # the server does not read what was sent before
             async with asyncio.timeout_at(deadline_s):
-                await self._writer.drain()
+                await self._has_room.wait()
+        return await self._begin(code, ext, body, deadline_s)
 
     def _begin(
         self, code: int, ext: Mapping[str, str], body: bytes, deadline_s: float
@@ -248,11 +245,13 @@ class AsyncConnection(ClientConnection[asyncio.Future[Command]]):
         return answer
 
     def _write(self, data: bytes) -> None:
-        self._writer.write(data)
+        self._transport.write(data)
 
-    def _give(self, token: asyncio.Future[Command], answer: Command) -> None:
-        if not token.done():
-            token.set_result(answer)
+    def pause_writing(self) -> None:
+        self._has_room.clear()
+
+    def resume_writing(self) -> None:
+        self._has_room.set()
 
     # Answers that do not come
 
@@ -271,28 +270,33 @@ class AsyncConnection(ClientConnection[asyncio.Future[Command]]):
 
     # What comes in
 
-    async def _receive(self) -> None:
-        cause: BaseException | None = None
+    def data_received(self, data: bytes) -> None:
         try:
-            while data := await self._reader.read(READ_SIZE_BYTES):
-                for event in self._connection.receive(data):
-                    self._take(event)
-        except (OSError, ProtocolError) as error:
-            cause = error
-        finally:
-            self._is_ended = True
-            self._writer.close()
-            self._wake_at(None)
-            for answer in self._connection.close():
-                if not answer.done():
-                    answer.set_exception(self._broken(cause))
+            for event in self._connection.receive(data):
+                self._take(event)
+        except ProtocolError as error:
+            self._cause = self._cause or error
+            self._transport.close()
+
+    def _give(self, token: asyncio.Future[Command], answer: Command) -> None:
+        if not token.done():
+            token.set_result(answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost.set()
+        self._has_room.set()
+        self._end(self._cause or exc)
+
+    def _end(self, cause: BaseException | None) -> None:
+        self._wake_at(None)
+        for answer in self._connection.close():
+            if not answer.done():
+                answer.set_exception(self._broken(cause))
 
     async def close(self) -> None:
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        self._transport.close()
+        self._end(None)
+        await self._is_lost.wait()
 
 
 def _no_tls(address: str, error: ssl.SSLError) -> str:

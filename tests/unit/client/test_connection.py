@@ -140,7 +140,7 @@ def test_a_server_that_does_not_read_is_not_sent_to_without_end() -> None:
         results = await asyncio.gather(*calls, return_exceptions=True)
         is_over.set()
         assert {type(result) for result in results} == {Unavailable}
-        unsent = connection._writer.transport.get_write_buffer_size()
+        unsent = connection._transport.get_write_buffer_size()
         assert unsent <= 2 * len(body)
 
     run(play, use)
