@@ -29,7 +29,7 @@ from typing import Final
 from tests.children import broker_pid
 from tests.ports import free_ports
 
-from dueline.client.connection import AsyncConnection
+from dueline.client.connection import AsyncConnection, Dialling
 from dueline.message import encode_properties
 from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.headers import PullRequest, SendRequest
@@ -184,7 +184,9 @@ class Run:
         """Do something for every queue, with many of them on their way."""
         assert self._process is not None
         watch = Watch(broker_pid(self._process.pid))
-        connection = await AsyncConnection.open(f"127.0.0.1:{self._port}", timeout_s=TIMEOUT_S)
+        connection = await AsyncConnection.open(
+            f"127.0.0.1:{self._port}", Dialling(timeout_s=TIMEOUT_S)
+        )
         waiting = iter(self._queues)
         began = time.monotonic()
 

@@ -11,7 +11,7 @@ task's id as its key. Workers take tasks one by one and acknowledge each (`Async
 the tasks of a worker that was killed come to another one when their `invisible` time is over.
 
     Transport     one connection: a session, and the channels that kombu opens on it
-    Session       the clients and their event loop in a thread; what was taken waits here
+    Session       the clients, and an event loop in a thread; what was taken waits here
     Channel, QoS  kombu's verbs, turned into those of the session
 
 Everything of kombu's runs in the thread that calls it. The session's thread hands messages over in
@@ -36,7 +36,7 @@ from kombu.transport import TRANSPORT_ALIASES, virtual
 from kombu.utils.json import dumps, loads
 
 from dueline import __version__
-from dueline.client import AsyncProducer, AsyncSimpleConsumer, Outgoing, Taken
+from dueline.client import AsyncSimpleConsumer, Outgoing, Producer, Taken
 from dueline.client.loop import Loop
 from dueline.client.queue_topic import topic_of
 from dueline.errors import BrokerError, NotFound, Unavailable
@@ -69,7 +69,7 @@ class Feed:
 
 
 class Session:
-    """The clients of one connection, in an event loop of their own."""
+    """The clients of one connection; those that take have an event loop of their own."""
 
     def __init__(self, name_server: str, *, group: str, invisible: Duration) -> None:
         self._name_server = name_server
@@ -83,7 +83,7 @@ class Session:
         self._pipe = os.pipe()
         for each in self._pipe:
             os.set_blocking(each, False)
-        self._producer = self._loop.run(_entered(AsyncProducer(name_server)))
+        self._producer = Producer(name_server).__enter__()
 
     @property
     def fileno(self) -> int:
@@ -93,10 +93,10 @@ class Session:
     def check(self) -> None:
         """Raises Unavailable if there is no broker."""
         with contextlib.suppress(NotFound):
-            self._loop.run(self._producer.levels(GROUP))
+            self._producer.levels(GROUP)
 
     def send(self, message: Outgoing) -> None:
-        self._loop.run(self._producer.send_one(message))
+        self._producer.send_one(message)
 
     # Taking
 
@@ -105,7 +105,7 @@ class Session:
         return self._loop.run(self._feed(topic, room))
 
     async def _feed(self, topic: str, room: Callable[[], int]) -> Feed:
-        feed = Feed(await _entered(self._consumer(topic)), room)
+        feed = Feed(await self._consumer(topic).__aenter__(), room)
         self._tasks[feed] = asyncio.create_task(self._fill(feed))
         return feed
 
@@ -210,17 +210,10 @@ class Session:
         self._settle()
         for feed in list(self._tasks):
             self.end_feed(feed)
-        self._loop.run(self._producer.__aexit__(None, None, None))
+        self._producer.__exit__(None, None, None)
         self._loop.close()
         for each in self._pipe:
             os.close(each)
-
-
-Client = TypeVar("Client", AsyncProducer, AsyncSimpleConsumer)
-
-
-async def _entered(client: Client) -> Client:
-    return await client.__aenter__()
 
 
 async def _acknowledged(consumer: AsyncSimpleConsumer, taken: Taken) -> None:

@@ -368,6 +368,12 @@ class UniqueIds:
     def next(self) -> str:
         return f"{self.prefix}{self.take(1):012X}"
 
+    def many(self, count: int) -> list[str]:
+        first = self.take(count)
+        return [
+            f"{self.prefix}{number & 0xFFFFFFFFFFFF:012X}" for number in range(first, first + count)
+        ]
+
     def take(self, count: int) -> int:
         """Reserve `count` numbers in a row and return the first; each has 48 bits."""
         with self._lock:

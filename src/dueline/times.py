@@ -64,6 +64,7 @@ _ISO_UNITS: Final = ("w", "d", "h", "m", "s")
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAY_TIME: Final = re.compile(r"([a-z]+)\s+([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def parse_duration_ms(text: str) -> int:
@@ -191,6 +192,8 @@ def time_ms(value: datetime | str, *, name: str = "deliver_at") -> int:
             "use datetime.now(timezone.utc) or astimezone()",
             field=name,
         )
+    if value.tzinfo is UTC:  # where every time exists
+        return _since_epoch_ms(value)
     there = value.astimezone(UTC).astimezone(value.tzinfo)
     if there.replace(tzinfo=None, fold=0) != value.replace(tzinfo=None, fold=0):
         raise InvalidRequest(
@@ -298,4 +301,4 @@ def show_span(span_ms: int) -> str:
 
 
 def _since_epoch_ms(moment: datetime) -> int:
-    return -(-(moment - _EPOCH) // timedelta(milliseconds=1))
+    return -(-(moment - _EPOCH) // _MILLISECOND)

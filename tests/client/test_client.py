@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import inspect
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -120,6 +124,57 @@ def test_delays_are_waited_for(broker: RunningBroker) -> None:
     assert list(arrived) == [b"delay", b"time", b"level"]
     for body, delay_ms in ((b"delay", 400), (b"time", 700), (b"level", 1_000)):
         assert arrived[body] >= start_ms + delay_ms
+
+
+def test_threads_share_a_producer(broker: RunningBroker) -> None:
+    bodies = [[b"%d-%d" % (thread, number) for number in range(20)] for thread in range(8)]
+
+    with Producer(broker.name_server) as producer, ThreadPoolExecutor(8) as threads:
+
+        def send_all(mine: list[bytes]) -> list[str]:
+            return [producer.send("orders", body).id for body in mine]
+
+        ids = [each for sent in threads.map(send_all, bodies) for each in sent]
+
+    assert len(set(ids)) == 160
+    with Reader(broker.name_server, "orders") as reader:
+        found = {message.id: message.body for message in islice(reader, 160)}
+    assert [found[each] for each in ids] == [body for mine in bodies for body in mine]
+
+
+FORKING = """
+import os, sys
+from dueline.client import Producer
+from dueline.errors import InvalidRequest
+
+with Producer(sys.argv[1]) as producer:
+    producer.send("orders", b"17")
+    child = os.fork()
+    if child == 0:
+        try:
+            producer.send("orders", b"18")
+        except InvalidRequest as error:
+            print(error, flush=True)
+    else:
+        os.waitpid(child, 0)
+        producer.send("orders", b"19")
+"""
+
+
+def test_a_forked_process_is_told_to_make_its_own_and_does_not_disturb_its_parent(
+    broker: RunningBroker,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, broker.name_server],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "after a fork, make a client of its own" in done.stdout
+    assert (done.stderr, done.returncode) == ("", 0)
+    with Reader(broker.name_server, "orders") as reader:
+        assert {message.body for message in islice(reader, 2)} == {b"17", b"19"}
 
 
 def test_cancelled_message_never_comes(broker: RunningBroker) -> None:

@@ -188,6 +188,7 @@ def test_a_forked_process_leaves_its_parent_s_session_alone(server: RunningBroke
         session._pid -= 1
 
         session.check()
+        session.close()
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:1;127.0.0.1:2"])

@@ -14,7 +14,7 @@ from typing import Final, Self, TypeVar
 
 from dueline.admission import DEAD_PREFIX, RESERVED_PROPERTIES
 from dueline.client.cluster import DEFAULT_TOPIC, Cluster, TopicQueue, error_of
-from dueline.client.connection import AsyncConnection
+from dueline.client.connection import AnyConnection
 from dueline.client.pulling import QueuePuller
 from dueline.client.values import Outgoing, Received
 from dueline.credentials import Credentials
@@ -165,7 +165,7 @@ class AsyncAdmin:
                 found[each.topic] = each if known is None else known.plus(each)
         return sorted(found.values(), key=lambda each: each.topic)
 
-    async def _topics_of(self, connection: AsyncConnection) -> list[TopicFigures]:
+    async def _topics_of(self, connection: AnyConnection) -> list[TopicFigures]:
         answer = await self._ask(connection, RequestCode.GET_ALL_TOPIC_CONFIG)
         configs = TopicConfigs.decode(answer.body).topic_config_table
         answer = await self._ask(connection, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
@@ -194,7 +194,7 @@ class AsyncAdmin:
             for topic, config in configs.items()
         ]
 
-    async def _pending_of(self, connection: AsyncConnection) -> Mapping[str, int]:
+    async def _pending_of(self, connection: AnyConnection) -> Mapping[str, int]:
         answer = await connection.call(
             DelayedCode.COUNT_PENDING, {}, CountPending().encode(), timeout_s=self._timeout_s
         )
@@ -239,11 +239,11 @@ class AsyncAdmin:
                 found[name] = each if known is None else known.plus(each)
         return sorted(found.values(), key=lambda each: each.group)
 
-    async def _group_names(self, connection: AsyncConnection) -> list[str]:
+    async def _group_names(self, connection: AnyConnection) -> list[str]:
         answer = await self._ask(connection, RequestCode.GET_ALL_SUBSCRIPTION_GROUP_CONFIG)
         return sorted(GroupConfigs.decode(answer.body).subscription_group_table)
 
-    async def _group_of(self, connection: AsyncConnection, group: str) -> GroupFigures:
+    async def _group_of(self, connection: AnyConnection, group: str) -> GroupFigures:
         ext = ConsumeStatsRequest(consumer_group=group).encode()
         answer = await self._ask(connection, RequestCode.GET_CONSUME_STATS, ext)
         places = [
@@ -261,7 +261,7 @@ class AsyncAdmin:
         clients = await self._clients_of(connection, group)
         return GroupFigures(group=group, clients=clients, places=tuple(places))
 
-    async def _clients_of(self, connection: AsyncConnection, group: str) -> tuple[str, ...]:
+    async def _clients_of(self, connection: AnyConnection, group: str) -> tuple[str, ...]:
         ext = ConsumerGroupRequest(consumer_group=group).encode()
         answer = await connection.call(
             RequestCode.GET_CONSUMER_CONNECTION_LIST, ext, timeout_s=self._timeout_s
@@ -358,7 +358,7 @@ class AsyncAdmin:
         await self._ask(connection, RequestCode.CONSUMER_SEND_MESSAGE_BACK, header.encode())
 
     async def _ask(
-        self, connection: AsyncConnection, code: RequestCode, ext: Mapping[str, str] | None = None
+        self, connection: AnyConnection, code: RequestCode, ext: Mapping[str, str] | None = None
     ) -> Command:
         return _checked(await connection.call(code, ext or {}, timeout_s=self._timeout_s))
 

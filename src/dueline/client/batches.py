@@ -26,6 +26,7 @@ __all__ = ["batches_of", "is_in_delay_log", "sent_batch"]
 BATCH_SIZE_BYTES_MAX: Final = 1 << 20
 BATCH_COUNT_MAX: Final = 5_000
 _OVERHEAD_BYTES: Final = 256
+_NOW: Final = (False, False, None)
 
 
 def batches_of(
@@ -59,11 +60,9 @@ def batches_of(
 
 def _kind(message: Outgoing, takes_delayed: Callable[[str], bool]) -> tuple[object, ...] | None:
     """What messages of one batch have in common; None: it goes alone."""
-    if message.has_own_time:
-        return None
-    if message.is_delayed and not takes_delayed(message.topic):
-        return None
     time = (message.delay is not None, message.deliver_at is not None, message.delay_level)
+    if message.has_own_time or (time != _NOW and not takes_delayed(message.topic)):
+        return None
     return (message.topic, message.queue_id, *time)
 
 

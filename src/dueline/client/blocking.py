@@ -1,10 +1,12 @@
-"""The same clients for programs without an event loop: one runs in a thread of its own.
+"""The same clients for programs without an event loop.
 
     with Producer("127.0.0.1:9876") as producer:
         producer.send("orders", b"17", delay=timedelta(minutes=30))
 
 Nothing is written twice: a method here is made from the coroutine method of the asyncio client,
-with its arguments, types and description.
+with its arguments, types and description. A producer runs it in the thread of the caller
+(`dueline.client.direct`). The others do something also while nobody calls them, such as reading
+ahead: they have an event loop, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 from dueline.client.consumer import AsyncConsumer, ThreadedConsumer
+from dueline.client.direct import finished
 from dueline.client.loop import Loop
-from dueline.client.producer import AsyncProducer
-from dueline.client.reader import AsyncReader
+from dueline.client.producer import AsyncProducer, DirectProducer
+from dueline.client.reader import AsyncReader, ThreadedReader
 from dueline.client.simple_consumer import AsyncSimpleConsumer
 from dueline.client.values import Received
 from dueline.errors import InvalidRequest
@@ -32,22 +34,32 @@ C = TypeVar("C")
 C_co = TypeVar("C_co", covariant=True)
 
 
-class _Blocking(Generic[C_co]):
-    """What they have in common: entered and left with the loop."""
+class _Runner(Protocol):
+    """Who runs the coroutines of a client."""
 
-    _enter_client: Callable[[], Coroutine[Any, Any, tuple[C_co, AsyncExitStack]]]
-    _entered: tuple[Loop, C_co, AsyncExitStack] | None = None
+    def run(self, work: Coroutine[Any, Any, T]) -> T: ...
+
+    def close(self) -> None: ...
+
+
+class _Blocking(Generic[C_co]):
+    """What they have in common: entered and left with who runs their coroutines."""
+
+    _new_client: Callable[[], C_co]
+    _entered: tuple[_Runner, C_co] | None = None
     _is_closed = False
 
     def __enter__(self) -> Self:
         if self._entered is not None:
             raise InvalidRequest(f"{type(self).__name__}: expected one `with` at a time, found two")
-        loop = Loop()
+        client: Any = self._new_client()
+        runner: _Runner = client.direct if isinstance(client, DirectProducer) else Loop()
         try:
-            self._entered = (loop, *loop.run(self._enter_client()))
+            runner.run(client.__aenter__())
         except BaseException:
-            loop.close()
+            runner.close()
             raise
+        self._entered = (runner, client)
         return self
 
     def __exit__(
@@ -56,15 +68,15 @@ class _Blocking(Generic[C_co]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        loop, _, stack = self._open()
+        runner, client = cast(tuple[_Runner, Any], self._open())
         self._entered = None
         self._is_closed = True
         try:
-            loop.run(stack.aclose())
+            runner.run(client.__aexit__(None, None, None))
         finally:
-            loop.close()
+            runner.close()
 
-    def _open(self) -> tuple[Loop, C_co, AsyncExitStack]:
+    def _open(self) -> tuple[_Runner, C_co]:
         if self._entered is None:
             name, found = type(self).__name__, "closed" if self._is_closed else "not entered"
             raise InvalidRequest(
@@ -74,7 +86,7 @@ class _Blocking(Generic[C_co]):
 
 
 def _takes_arguments_of(
-    kind: Callable[P, AbstractAsyncContextManager[C]],
+    kind: Callable[P, C],
 ) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
     """A decorator of `__init__`: its arguments are those of an asyncio client."""
 
@@ -82,11 +94,7 @@ def _takes_arguments_of(
         def init(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
             made_by_signature.bind(*args, **kwargs)  # a mistake is told here, not in `with`
 
-            async def enter() -> tuple[C, AsyncExitStack]:
-                stack = AsyncExitStack()
-                return await stack.enter_async_context(kind(*args, **kwargs)), stack
-
-            self._enter_client = enter
+            self._new_client = functools.partial(kind, *args, **kwargs)
             plain(self)
 
         made_by_signature = inspect.signature(kind)
@@ -105,22 +113,27 @@ def _with_self(signature: inspect.Signature) -> inspect.Signature:
 
 
 def _blocking(
-    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]], *, is_here: bool = False
 ) -> Callable[Concatenate[_Blocking[C], P], T]:
-    """A coroutine method of an asyncio client, as a method that waits for its end."""
+    """A coroutine method of an asyncio client, as a method that waits for its end.
+
+    Args:
+        is_here: it waits for nothing but in the thread of its caller, whoever runs the others.
+    """
 
     def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        loop, client, _ = self._open()
-        return loop.run(method(client, *args, **kwargs))
+        runner, client = self._open()
+        work = method(client, *args, **kwargs)
+        return finished(work) if is_here else runner.run(work)
 
     functools.update_wrapper(call, method)
     return call
 
 
-class Producer(_Blocking[AsyncProducer]):
+class Producer(_Blocking[DirectProducer]):
     """`AsyncProducer` for programs without an event loop; any thread may call it."""
 
-    @_takes_arguments_of(AsyncProducer)
+    @_takes_arguments_of(DirectProducer)
     def __init__(self) -> None:
         """The arguments of `AsyncProducer`."""
 
@@ -136,15 +149,15 @@ class Producer(_Blocking[AsyncProducer]):
     pending = _blocking(AsyncProducer.pending)
 
 
-class Reader(_Blocking[AsyncReader]):
+class Reader(_Blocking[ThreadedReader]):
     """`AsyncReader` for programs without an event loop: iterate over it."""
 
-    @_takes_arguments_of(AsyncReader)
+    @_takes_arguments_of(ThreadedReader)
     def __init__(self) -> None:
         """The arguments of `AsyncReader`."""
 
-    receive = _blocking(AsyncReader.receive)
-    receive_many = _blocking(AsyncReader.receive_many)
+    receive = _blocking(AsyncReader.receive, is_here=True)
+    receive_many = _blocking(AsyncReader.receive_many, is_here=True)
     commit = _blocking(AsyncReader.commit)
     levels = _blocking(AsyncReader.levels)
 

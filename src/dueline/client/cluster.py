@@ -6,13 +6,14 @@ Routes are asked for anew every 30 seconds and after a failure. A topic without 
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
-from dueline.client.connection import AsyncConnection, Secured
+from dueline.client.connection import AnyConnection, Dialling, Secured
+from dueline.client.transport import AsyncTransport, Transport
 from dueline.credentials import Credentials
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, NotFound, Unavailable
 from dueline.schedule import DelayLevels
@@ -52,7 +53,7 @@ class TopicQueue:
 class Cluster:
     """Name servers and brokers."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where, and by keyword how
         self,
         name_servers: str,
         *,
@@ -60,10 +61,12 @@ class Cluster:
         tls: ClientTls | None = None,
         credentials: Credentials | None = None,
         on_request: Callable[[Command], None] = lambda command: None,
+        transport: Transport | None = None,
     ) -> None:
         """Nothing is connected yet.
 
         Args:
+            transport: who opens connections and waits; None: asyncio.
             tls: None: as the environment says, see `dueline.tls`.
             credentials: who asks; None: the user that the environment names, or nobody.
 
@@ -74,18 +77,18 @@ class Cluster:
         if not self._name_servers:
             raise InvalidRequest("name server: expected host:port, found none")
         self.timeout_s: Final = timeout_s
-        self._on_request = on_request
+        self.transport: Final = transport or AsyncTransport()
         found = tls or ClientTls.from_environment(os.environ)
-        self._secured = Secured.by(found) if found is not None else None
-        self._credentials = credentials or Credentials.from_environment(os.environ)
-        self._connections: dict[str, AsyncConnection] = {}
-        self._routes: dict[str, tuple[float, RouteData]] = {}
-        self._opening = asyncio.Lock()
+        self._how = Dialling(
+            timeout_s=timeout_s,
+            secured=Secured.by(found) if found is not None else None,
+            credentials=credentials or Credentials.from_environment(os.environ),
+            on_request=on_request,
+        )
+        self._routes: dict[str, _Route] = {}
 
     async def close(self) -> None:
-        for connection in self._connections.values():
-            await connection.close()
-        self._connections.clear()
+        await self.transport.disconnect()
 
     # Routes
 
@@ -96,17 +99,19 @@ class Cluster:
             NotFound: no broker has it.
             Unavailable: no name server answers.
         """
-        now_s = asyncio.get_running_loop().time()
+        return (await self._route(topic)).data
+
+    async def _route(self, topic: str) -> _Route:
+        now_s = monotonic()
         known = self._routes.get(topic)
-        if known is not None and now_s - known[0] < ROUTE_S_MAX:
-            return known[1]
+        if known is not None and now_s - known.asked_s < ROUTE_S_MAX:
+            return known
         ext = {"topic": topic, "acceptStandardJsonOnly": "true"}
         answer = await self._ask_names(RequestCode.GET_ROUTE_INFO_BY_TOPIC, ext)
         if answer.code != ResponseCode.SUCCESS:
             self._routes.pop(topic, None)
             raise error_of(answer)
-        route = RouteData.decode(answer.body)
-        self._routes[topic] = (now_s, route)
+        route = self._routes[topic] = _Route(topic, RouteData.decode(answer.body), now_s)
         return route
 
     async def _ask_names(self, code: RequestCode, ext: dict[str, str]) -> Command:
@@ -122,30 +127,21 @@ class Cluster:
 
     async def queues(self, topic: str, *, for_writing: bool = False) -> list[TopicQueue]:
         """The queues of a topic, in order; for writing also those it would have."""
-        count_max = 1 << 16
         try:
-            route = await self.route(topic)
+            route = await self._route(topic)
+            found = route.writing if for_writing else route.reading
         except NotFound:
             if not for_writing:
                 raise
-            route = await self.route(DEFAULT_TOPIC)
-            count_max = DEFAULT_QUEUE_COUNT
-        masters = {data.broker_name for data in route.broker_datas if 0 in data.broker_addrs}
-        found = []
-        for data in route.queue_datas:
-            count = data.write_queue_nums if for_writing else data.read_queue_nums
-            if data.broker_name in masters and data.perm & (_WRITE if for_writing else _READ):
-                found += [
-                    TopicQueue(topic=topic, broker_name=data.broker_name, queue_id=queue_id)
-                    for queue_id in range(min(count, count_max))
-                ]
+            default = await self.route(DEFAULT_TOPIC)
+            found = _queues(topic, default, is_writing=True, count_max=DEFAULT_QUEUE_COUNT)
         if not found:
             raise NotFound(f"topic {topic}: expected queues, found none", what="topic")
-        return sorted(found)
+        return found
 
     # Brokers
 
-    async def broker(self, topic: str, broker_name: str) -> AsyncConnection:
+    async def broker(self, topic: str, broker_name: str) -> AnyConnection:
         """A connection to a broker of a topic."""
         try:
             route = await self.route(topic)
@@ -160,7 +156,7 @@ class Cluster:
                     raise
         raise Unavailable(f"broker {broker_name}: expected in the route of {topic}, found none")
 
-    async def brokers(self, topic: str) -> list[AsyncConnection]:
+    async def brokers(self, topic: str) -> list[AnyConnection]:
         """Connections to all brokers of a topic."""
         route = await self.route(topic)
         return [
@@ -169,7 +165,7 @@ class Cluster:
             if 0 in data.broker_addrs
         ]
 
-    async def all_brokers(self) -> list[AsyncConnection]:
+    async def all_brokers(self) -> list[AnyConnection]:
         """Connections to all brokers that the name server knows."""
         # Imported here: the tools' bodies are many, and most clients need none of them.
         from dueline.wire.admin_bodies import ClusterInfo
@@ -203,21 +199,34 @@ class Cluster:
                 return DelayLevels.parse(value)
         raise NotFound("broker: expected messageDelayLevel in its settings, found none")
 
-    async def connection(self, address: str) -> AsyncConnection:
+    async def connection(self, address: str) -> AnyConnection:
         """The connection to an address, opened if need be."""
-        async with self._opening:
-            known = self._connections.get(address)
-            if known is not None and known.is_open:
-                return known
-            made = await AsyncConnection.open(
-                address,
-                timeout_s=self.timeout_s,
-                secured=self._secured,
-                credentials=self._credentials,
-                on_request=self._on_request,
-            )
-            self._connections[address] = made
-            return made
+        return await self.transport.connection(address, self._how)
+
+
+class _Route:
+    """A route as it was found, and the queues that it says, in order."""
+
+    def __init__(self, topic: str, data: RouteData, asked_s: float) -> None:
+        self.data: Final = data
+        self.asked_s: Final = asked_s
+        self.reading: Final = _queues(topic, data, is_writing=False)
+        self.writing: Final = _queues(topic, data, is_writing=True)
+
+
+def _queues(
+    topic: str, route: RouteData, *, is_writing: bool, count_max: int = 1 << 16
+) -> list[TopicQueue]:
+    masters = {data.broker_name for data in route.broker_datas if 0 in data.broker_addrs}
+    found = []
+    for data in route.queue_datas:
+        count = data.write_queue_nums if is_writing else data.read_queue_nums
+        if data.broker_name in masters and data.perm & (_WRITE if is_writing else _READ):
+            found += [
+                TopicQueue(topic=topic, broker_name=data.broker_name, queue_id=queue_id)
+                for queue_id in range(min(count, count_max))
+            ]
+    return sorted(found)
 
 
 def error_of(answer: Command) -> BrokerError:

@@ -1,9 +1,12 @@
-"""A `dueline.wire.Connection` to a name server or broker, on asyncio's streams.
+"""Connections of a client to a name server or broker: a `dueline.wire.Connection` with a socket.
+
+`ClientConnection` is what every kind has: requests that are signed with the credentials of a user,
+errors in words, and the answer to what the server asks. It goes to `on_request`; if the server
+wants an answer, it is told that the client does not support it. `AsyncConnection` is the kind for
+asyncio; `dueline.client.direct` has the one for programs without an event loop.
 
 A request that is not answered in time fails with `Unavailable`; so do all of them when the
-connection breaks. With the credentials of a user, every request is signed.
-What the server asks goes to `on_request`; if it wants an answer, it is told that the client does
-not support it.
+connection breaks.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from dueline.credentials import Credentials
 from dueline.errors import ProtocolError, Unavailable
@@ -22,11 +27,12 @@ from dueline.wire import Answered, Command, Connection, Language, ResponseCode
 from dueline.wire.command import NO_EXT
 from dueline.wire.signature import signed
 
-__all__ = ["AsyncConnection", "Secured"]
+__all__ = ["AnyConnection", "AsyncConnection", "ClientConnection", "Dialling", "Secured", "dialled"]
 
-READ_SIZE_BYTES: Final = 256 * 1024
 CALL_COUNT_MAX: Final = 10_000
 """Requests on one connection that are not answered yet."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,75 +51,36 @@ class Secured:
         """
         return cls(context=tls.context(), server_name=tls.server_name)
 
-    def arguments(self) -> dict[str, Any]:
-        """For `asyncio.open_connection`."""
-        named = {"server_hostname": self.server_name} if self.server_name is not None else {}
-        return {"ssl": self.context, **named}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialling:
+    """How to connect, to whatever address.
+
+    Args:
+        secured: what to encrypt with; None: not at all.
+        credentials: whose name and signature requests carry; None: nobody's.
+    """
+
+    timeout_s: float
+    secured: Secured | None = None
+    credentials: Credentials | None = None
+    on_request: Callable[[Command], None] = lambda command: None
 
 
-class AsyncConnection:
-    """An open connection; made by `open`."""
+class ClientConnection(ABC, Generic[T]):
+    """An open connection; `T` is what waits for an answer."""
 
-    def __init__(
-        self,
-        address: str,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        on_request: Callable[[Command], None],
-        credentials: Credentials | None,
-    ) -> None:
+    def __init__(self, address: str, how: Dialling) -> None:
         self.address: Final = address
-        self._reader = reader
-        self._writer = writer
-        self._on_request = on_request
-        self._credentials = credentials
-        self._connection = Connection[asyncio.Future[Command]](
-            call_count_max=CALL_COUNT_MAX, language=Language.PYTHON
-        )
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._task = asyncio.create_task(self._receive())
-        self._is_ended = False
+        self._on_request = how.on_request
+        self._credentials = how.credentials
+        self._connection = Connection[T](call_count_max=CALL_COUNT_MAX, language=Language.PYTHON)
         self._is_known = False
 
-    @classmethod
-    async def open(
-        cls,
-        address: str,
-        *,
-        timeout_s: float,
-        secured: Secured | None = None,
-        credentials: Credentials | None = None,
-        on_request: Callable[[Command], None] = lambda command: None,
-    ) -> Self:
-        """Connect.
-
-        Args:
-            secured: what to encrypt with; None: not at all.
-            credentials: whose name and signature requests carry; None: nobody's.
-
-        Raises:
-            Unavailable: nobody answers there, or not with TLS.
-        """
-        host, _, port = address.rpartition(":")
-        try:
-            async with asyncio.timeout(timeout_s):
-                streams = await asyncio.open_connection(
-                    host.strip("[]"), int(port), **(secured.arguments() if secured else {})
-                )
-        except ssl.SSLError as error:
-            raise Unavailable(_no_tls(address, error), address=address) from error
-        except (OSError, TimeoutError) as error:
-            raise Unavailable(
-                f"{address}: expected a broker or name server, found: {error or 'no answer'}",
-                address=address,
-            ) from error
-        return cls(address, *streams, on_request, credentials)
-
     @property
+    @abstractmethod
     def is_open(self) -> bool:
-        """Whether requests can be sent; asyncio knows of a reset before the reader does."""
-        return not self._is_ended and not self._writer.is_closing()
+        """Whether requests can be sent."""
 
     async def call(
         self,
@@ -129,11 +96,8 @@ class AsyncConnection:
             LimitExceeded: too many requests are not answered yet.
             Unavailable: the connection broke, or no answer came in time.
         """
-        deadline_s = self._loop.time() + timeout_s
         try:
-            await self._wait_for_room(deadline_s)
-            answer = self._begin(code, ext, body, deadline_s)
-            return await answer
+            return await self._answer(code, ext, body, timeout_s)
         except TimeoutError as error:
             raise Unavailable(
                 f"{self.address}: expected an answer to request {code} within {timeout_s:g} s"
@@ -143,12 +107,130 @@ class AsyncConnection:
         except OSError as error:
             raise self._broken(error) from error
 
-    async def _wait_for_room(self, deadline_s: float) -> None:
-        """Wait while the server does not read what was sent before."""
-        transport = self._writer.transport
-        while transport.get_write_buffer_size() > transport.get_write_buffer_limits()[1]:
+    @abstractmethod
+    def _answer(
+        self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float
+    ) -> Awaitable[Command]:
+        """Send a request; the answer can be waited for, and may be a TimeoutError."""
+
+    @abstractmethod
+    def _write(self, data: bytes) -> None:
+        """Send bytes, or see to it that they are sent."""
+
+    @abstractmethod
+    def _give(self, token: T, answer: Command) -> None:
+        """Hand an answer to who waits for it."""
+
+    def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> None:
+        """Send a request that wants no answer."""
+        if not self.is_open:
+            raise self._broken(None)
+        self._write(self._connection.notify(code, self._signed(ext, body), body))
+
+    def _signed(self, ext: Mapping[str, str], body: bytes) -> Mapping[str, str]:
+        return ext if self._credentials is None else signed(ext, body, self._credentials)
+
+    def _take(self, event: Command | Answered[T]) -> None:
+        self._is_known = True
+        if isinstance(event, Command):
+            self._asked(event)
+        elif event.token is not None:
+            self._give(event.token, event.command)
+
+    def _asked(self, request: Command) -> None:
+        self._connection.finish(self._connection.size_bytes)
+        self._on_request(request)
+        if not request.is_oneway:
+            code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            remark = f"request type {request.code} not supported by this client"
+            self._write(request.reply(code=code, remark=remark).encode())
+
+    def _broken(self, cause: BaseException | None) -> Unavailable:
+        return Unavailable(
+            f"{self.address}: the connection was closed{f': {cause}' if cause else ''}"
+            f"{self._hint()}",
+            address=self.address,
+        )
+
+    def _hint(self) -> str:
+        """Something that has never answered is perhaps something else."""
+        if self._is_known:
+            return ""
+        return "; is it the port of a name server or a broker of RocketMQ's 4.x protocol?"
+
+
+AnyConnection = ClientConnection[Any]
+
+
+@contextlib.contextmanager
+def dialled(address: str) -> Iterator[tuple[str, int]]:
+    """Host and port, to connect to inside.
+
+    Raises:
+        Unavailable: nobody answers there, or not with TLS.
+    """
+    host, _, port = address.rpartition(":")
+    try:
+        yield host.strip("[]"), int(port)
+    except ssl.SSLError as error:
+        raise Unavailable(_no_tls(address, error), address=address) from error
+    except OSError as error:
+        raise Unavailable(
+            f"{address}: expected a broker or name server, found: {error or 'no answer'}",
+            address=address,
+        ) from error
+
+
+class AsyncConnection(ClientConnection[asyncio.Future[Command]], asyncio.Protocol):
+    """An open connection of an event loop; made by `open`."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, address: str, how: Dialling) -> None:
+        super().__init__(address, how)
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._cause: BaseException | None = None
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._is_lost = asyncio.Event()
+
+    @classmethod
+    async def open(cls, address: str, how: Dialling) -> Self:
+        """Connect.
+
+        Raises:
+            Unavailable: nobody answers there, or not with TLS.
+        """
+        tls: dict[str, Any] = {}
+        if how.secured is not None:
+            tls["ssl"] = how.secured.context
+            if how.secured.server_name is not None:
+                tls["server_hostname"] = how.secured.server_name
+        loop = asyncio.get_running_loop()
+        with dialled(address) as (host, port):
+            async with asyncio.timeout(how.timeout_s):
+                _, made = await loop.create_connection(
+                    partial(cls, address, how), host, port, **tls
+                )
+        return made
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent; asyncio knows of a reset before it says so."""
+        return not self._is_lost.is_set() and not self._transport.is_closing()
+
+    async def _answer(
+        self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float
+    ) -> Command:
+        deadline_s = self._loop.time() + timeout_s
+        while not self._has_room.is_set():  # the server does not read what was sent before
             async with asyncio.timeout_at(deadline_s):
-                await self._writer.drain()
+                await self._has_room.wait()
+        return await self._begin(code, ext, body, deadline_s)
 
     def _begin(
         self, code: int, ext: Mapping[str, str], body: bytes, deadline_s: float
@@ -157,19 +239,19 @@ class AsyncConnection:
         if not self.is_open:
             raise self._broken(None)
         fields = self._signed(ext, body)
-        self._writer.write(self._connection.call(answer, code, fields, body, deadline_s=deadline_s))
+        self._write(self._connection.call(answer, code, fields, body, deadline_s=deadline_s))
         if self._timer is None or self._timer.when() > deadline_s:
             self._wake_at(deadline_s)
         return answer
 
-    def notify(self, code: int, ext: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a request that wants no answer."""
-        if not self.is_open:
-            raise self._broken(None)
-        self._writer.write(self._connection.notify(code, self._signed(ext, body), body))
+    def _write(self, data: bytes) -> None:
+        self._transport.write(data)
 
-    def _signed(self, ext: Mapping[str, str], body: bytes) -> Mapping[str, str]:
-        return ext if self._credentials is None else signed(ext, body, self._credentials)
+    def pause_writing(self) -> None:
+        self._has_room.clear()
+
+    def resume_writing(self) -> None:
+        self._has_room.set()
 
     # Answers that do not come
 
@@ -188,56 +270,33 @@ class AsyncConnection:
 
     # What comes in
 
-    async def _receive(self) -> None:
-        cause: BaseException | None = None
+    def data_received(self, data: bytes) -> None:
         try:
-            while data := await self._reader.read(READ_SIZE_BYTES):
-                for event in self._connection.receive(data):
-                    self._take(event)
-        except (OSError, ProtocolError) as error:
-            cause = error
-        finally:
-            self._is_ended = True
-            self._writer.close()
-            self._wake_at(None)
-            for answer in self._connection.close():
-                if not answer.done():
-                    answer.set_exception(self._broken(cause))
+            for event in self._connection.receive(data):
+                self._take(event)
+        except ProtocolError as error:
+            self._cause = self._cause or error
+            self._transport.close()
 
-    def _take(self, event: Command | Answered[asyncio.Future[Command]]) -> None:
-        self._is_known = True
-        if isinstance(event, Command):
-            self._asked(event)
-        elif event.token is not None and not event.token.done():
-            event.token.set_result(event.command)
+    def _give(self, token: asyncio.Future[Command], answer: Command) -> None:
+        if not token.done():
+            token.set_result(answer)
 
-    def _asked(self, request: Command) -> None:
-        self._connection.finish(self._connection.size_bytes)
-        self._on_request(request)
-        if not request.is_oneway:
-            code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-            remark = f"request type {request.code} not supported by this client"
-            self._writer.write(request.reply(code=code, remark=remark).encode())
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost.set()
+        self._has_room.set()
+        self._end(self._cause or exc)
 
-    def _broken(self, cause: BaseException | None) -> Unavailable:
-        return Unavailable(
-            f"{self.address}: the connection was closed{f': {cause}' if cause else ''}"
-            f"{self._hint()}",
-            address=self.address,
-        )
-
-    def _hint(self) -> str:
-        """Something that has never answered is perhaps something else."""
-        if self._is_known:
-            return ""
-        return "; is it the port of a name server or a broker of RocketMQ's 4.x protocol?"
+    def _end(self, cause: BaseException | None) -> None:
+        self._wake_at(None)
+        for answer in self._connection.close():
+            if not answer.done():
+                answer.set_exception(self._broken(cause))
 
     async def close(self) -> None:
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+        self._transport.close()
+        self._end(None)
+        await self._is_lost.wait()
 
 
 def _no_tls(address: str, error: ssl.SSLError) -> str:

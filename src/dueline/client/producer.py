@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 from dueline.client.batches import batches_of, is_in_delay_log, sent_batch
 from dueline.client.cluster import Cluster, TopicQueue, error_of
-from dueline.client.connection import AsyncConnection
+from dueline.client.connection import AnyConnection
 from dueline.client.delayed import DelayedMessages
+from dueline.client.direct import Direct
+from dueline.client.transport import AsyncTransport, Transport
 from dueline.client.values import Outgoing, Sent
 from dueline.clock import Clock
 from dueline.credentials import Credentials
@@ -33,12 +34,14 @@ from dueline.wire import Command, RequestCode, ResponseCode
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.headers import SendRequest, SendResponse
 
-__all__ = ["AsyncProducer"]
+__all__ = ["AsyncProducer", "DirectProducer"]
 
 ATTEMPT_COUNT: Final = 3
 GROUP: Final = "dueline_producer"
 IN_FLIGHT_MAX: Final = 256
 RETRY_S: Final = 0.1
+HEAD_COUNT_MAX: Final = 10_000
+_BORN, _PROPERTIES = SendRequest.short_names("born_timestamp", "properties")
 _STORED: Final = (
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -80,7 +83,7 @@ class AsyncProducer(DelayedMessages):
         self._attempts_max = attempts_max
         self._group = group
         self._timeout_s = timeout_s
-        self._new_cluster = partial(
+        self._new_cluster = functools.partial(
             Cluster, name_server, timeout_s=timeout_s, tls=tls, credentials=credentials
         )
         self._clock = clock or Clock()
@@ -88,11 +91,15 @@ class AsyncProducer(DelayedMessages):
         self._turn = itertools.count(os.getpid())
         self._batching: dict[str, bool] = {}
         """By topic, whether its brokers take batches of delayed messages."""
+        self._heads: dict[tuple[TopicQueue, bool], dict[str, str]] = {}
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Self:
-        self._cluster = self._new_cluster()
+        self._cluster = self._new_cluster(transport=self._new_transport())
         return self
+
+    def _new_transport(self) -> Transport:
+        return AsyncTransport()
 
     async def __aexit__(
         self,
@@ -187,23 +194,22 @@ class AsyncProducer(DelayedMessages):
         Args:
             on_result: is told each answer when it comes, for callers that may be interrupted.
         """
-        room = asyncio.Semaphore(IN_FLIGHT_MAX)
         found: dict[int, Sent | BrokerError] = {}
 
         async def work(places: list[int]) -> None:
-            async with room:
-                found.update(zip(places, await self._send_together(messages, places), strict=True))
+            found.update(zip(places, await self._send_together(messages, places), strict=True))
             if on_result is not None:
                 for place in places:
                     on_result(place, found[place])
 
-        first, *_ = batches_of(messages, takes_delayed=self._takes_delayed) or [[]]
+        first, *others = batches_of(messages, takes_delayed=self._takes_delayed) or [[]]
         if first:
             await work(first)  # alone: it may create the topic, and it finds the way for the others
-        others = batches_of(messages, start=len(first), takes_delayed=self._takes_delayed)
-        async with asyncio.TaskGroup() as tasks:
-            for places in others:
-                tasks.create_task(work(places))
+        if others:
+            others = batches_of(messages, start=len(first), takes_delayed=self._takes_delayed)
+        await self._open().transport.side_by_side(
+            (functools.partial(work, places) for places in others), count_max=IN_FLIGHT_MAX
+        )
         return [found[place] for place in range(len(messages))]
 
     async def _send_together(
@@ -235,7 +241,7 @@ class AsyncProducer(DelayedMessages):
             self._batching[message.topic] = is_known and self._batching.get(message.topic, True)
 
     async def _send_batch(self, messages: Sequence[Outgoing]) -> list[Sent]:
-        ids = [self._ids.next() for _ in messages]
+        ids = self._ids.many(len(messages))
         now_ms = self._clock.now_ms()
         body = encode_batch(
             BatchMessage(
@@ -264,7 +270,7 @@ class AsyncProducer(DelayedMessages):
         unknown: BrokerError | None = None  # a refusal says nothing of attempts before it
         for attempt in range(self._attempts_max):
             if attempt:
-                await asyncio.sleep(RETRY_S * 2**attempt)
+                await cluster.transport.sleep(RETRY_S * 2**attempt)
             try:
                 queue = await self._queue(cluster, message)
                 connection = await cluster.broker(message.topic, queue.broker_name)
@@ -280,7 +286,7 @@ class AsyncProducer(DelayedMessages):
         raise unknown or failure
 
     async def _ask(
-        self, connection: AsyncConnection, code: int, ext: dict[str, str], body: bytes
+        self, connection: AnyConnection, code: int, ext: dict[str, str], body: bytes
     ) -> Command:
         """Send a request that stores messages.
 
@@ -308,6 +314,15 @@ class AsyncProducer(DelayedMessages):
         )
 
     def _header(self, queue: TopicQueue, properties: str, *, is_batch: bool) -> dict[str, str]:
+        head = self._heads.get((queue, is_batch))
+        if head is None:
+            if len(self._heads) >= HEAD_COUNT_MAX:
+                self._heads.clear()
+            head = self._heads[queue, is_batch] = self._head(queue, is_batch=is_batch)
+        return {**head, _BORN: str(self._clock.now_ms()), _PROPERTIES: properties}
+
+    def _head(self, queue: TopicQueue, *, is_batch: bool) -> dict[str, str]:
+        """What the headers of all sends to a queue say alike."""
         return SendRequest(
             producer_group=self._group,
             topic=queue.topic,
@@ -315,9 +330,9 @@ class AsyncProducer(DelayedMessages):
             default_topic_queue_nums=4,
             queue_id=queue.queue_id,
             sys_flag=0,
-            born_timestamp=self._clock.now_ms(),
+            born_timestamp=0,
             flag=0,
-            properties=properties,
+            properties="",
             reconsume_times=0,
             batch=is_batch,
             broker_name=queue.broker_name,
@@ -333,3 +348,14 @@ class AsyncProducer(DelayedMessages):
                 "producer: expected to be used inside `async with`, found it not entered or closed"
             )
         return self._cluster
+
+
+class DirectProducer(AsyncProducer):
+    """One whose coroutines are for `Direct.run`, in any thread."""
+
+    @functools.cached_property
+    def direct(self) -> Direct:
+        return Direct()
+
+    def _new_transport(self) -> Direct:
+        return self.direct

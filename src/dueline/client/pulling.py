@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dueline.client.cluster import Cluster, TopicQueue, error_of
-from dueline.client.connection import AsyncConnection
+from dueline.client.connection import AnyConnection
 from dueline.client.values import Received, read_messages
 from dueline.wire import RequestCode, ResponseCode
 from dueline.wire.codes import PullFlag
@@ -129,5 +129,5 @@ class QueuePuller:
             raise error_of(answer)
         return OffsetResponse.decode(answer.ext).offset
 
-    async def _connection(self) -> AsyncConnection:
+    async def _connection(self) -> AnyConnection:
         return await self._cluster.broker(self.queue.topic, self.queue.broker_name)

@@ -13,6 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
+from dueline.client.arrivals import Arrivals, ThreadArrivals
 from dueline.client.cluster import ROUTE_S_MAX, Cluster, TopicQueue
 from dueline.client.loop import end_tasks
 from dueline.client.pulling import QueuePuller
@@ -22,12 +23,13 @@ from dueline.errors import BrokerError, InvalidRequest, NotFound
 from dueline.schedule import DelayLevels
 from dueline.tls import ClientTls
 
-__all__ = ["AsyncReader"]
+__all__ = ["AsyncReader", "ThreadedReader"]
 
 WAIT_S: Final = 15.0
 PAUSE_S: Final = 1.0
 TOPIC_PAUSE_S: Final = 0.5
-_HELD_MAX: Final = 1_024
+PULL_COUNT_MAX: Final = 1_024
+"""Messages that a pull asks for; Apache's brokers give 32, unless their settings say more."""
 _NO_GROUP: Final = "dueline_reader"
 
 OnConnection = Callable[[BrokerError | None], None]
@@ -75,14 +77,13 @@ class AsyncReader:
         )
         self._on_connection = on_connection
         self._is_lost = False
-        self._messages: asyncio.Queue[tuple[QueuePuller, Received]] = asyncio.Queue(_HELD_MAX)
         self._tasks: list[asyncio.Task[None]] = []
         self._queues: dict[TopicQueue, QueuePuller] = {}
-        self._offsets: dict[QueuePuller, int] = {}
-        self._cluster: Cluster | None = None
+        self._entered: tuple[Cluster, Arrivals] | None = None
 
     async def __aenter__(self) -> Self:
-        cluster = self._cluster = self._new_cluster()
+        cluster = self._new_cluster()
+        self._entered = cluster, self._new_arrivals()
         try:
             await self._take_queues(cluster, start=self._start)
         except NotFound:
@@ -105,11 +106,14 @@ class AsyncReader:
         await end_tasks(self._tasks)
         self._tasks.clear()
         self._queues.clear()
-        self._offsets.clear()
-        self._messages = asyncio.Queue(_HELD_MAX)
-        if self._cluster is not None:
-            await self._cluster.close()
-            self._cluster = None
+        if self._entered is not None:
+            cluster, arrivals = self._entered
+            self._entered = None
+            arrivals.close()
+            await cluster.close()
+
+    def _new_arrivals(self) -> Arrivals:
+        return Arrivals()
 
     # Receiving
 
@@ -124,26 +128,15 @@ class AsyncReader:
 
     async def receive(self) -> Received:
         """The next message; waits for one."""
-        self._open()
-        return self._taken(await self._messages.get())
+        _, arrivals = self._open()
+        return (await arrivals.take(1))[0]
 
     async def receive_many(
         self, count_max: int, *, timeout_s: float | None = None
     ) -> list[Received]:
         """What has come; waits for one message, or until the time is up."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                found = [await self.receive()]
-        except TimeoutError:
-            return []
-        while len(found) < count_max and not self._messages.empty():
-            found.append(self._taken(self._messages.get_nowait()))
-        return found
-
-    def _taken(self, item: tuple[QueuePuller, Received]) -> Received:
-        reader, message = item
-        self._offsets[reader] = message.queue_offset + 1
-        return message
+        _, arrivals = self._open()
+        return await arrivals.take(count_max, timeout_s=timeout_s)
 
     async def commit(self) -> None:
         """Remember for the group what was received so far.
@@ -154,10 +147,10 @@ class AsyncReader:
         """
         if self._group is None:
             raise InvalidRequest("commit: expected a reader with a group, found one without")
-        for reader, offset in list(self._offsets.items()):
+        _, arrivals = self._open()
+        for reader, offset in arrivals.offsets():
             await reader.commit(offset, is_answered=True)
-            if self._offsets.get(reader) == offset:
-                del self._offsets[reader]
+            arrivals.commit(reader, offset)
 
     async def levels(self) -> DelayLevels:
         """The delay levels of the topic's broker.
@@ -165,14 +158,15 @@ class AsyncReader:
         Raises:
             BrokerError: it does not say, or there is no broker yet.
         """
-        return await self._open().levels(self._topic)
+        cluster, _ = self._open()
+        return await cluster.levels(self._topic)
 
-    def _open(self) -> Cluster:
-        if self._cluster is None:
+    def _open(self) -> tuple[Cluster, Arrivals]:
+        if self._entered is None:
             raise InvalidRequest(
                 "reader: expected to be used inside `async with`, found it not entered or closed"
             )
-        return self._cluster
+        return self._entered
 
     # Reading
 
@@ -201,19 +195,26 @@ class AsyncReader:
                 self._note(None)
 
     async def _read(self, reader: QueuePuller, offset: int) -> None:
+        _, arrivals = self._open()
         while True:
             try:
-                pulled = await reader.pull(offset, wait_s=WAIT_S)
+                pulled = await reader.pull(offset, wait_s=WAIT_S, count_max=PULL_COUNT_MAX)
             except BrokerError as error:
                 self._note(error)
                 await asyncio.sleep(PAUSE_S)
                 continue
             self._note(None)
             offset = pulled.next_offset
-            for message in pulled.messages:
-                await self._messages.put((reader, message))
+            await arrivals.put(reader, pulled.messages)
 
     def _note(self, error: BrokerError | None) -> None:
         if self._is_lost != (error is not None):
             self._is_lost = error is not None
             self._on_connection(error)
+
+
+class ThreadedReader(AsyncReader):
+    """Its messages are received in threads outside of its loop."""
+
+    def _new_arrivals(self) -> Arrivals:
+        return ThreadArrivals()

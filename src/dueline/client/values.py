@@ -7,18 +7,24 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
 
 from dueline.admission import check_properties, check_sender_target
 from dueline.errors import InvalidRequest
-from dueline.message import decode_properties
+from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, decode_properties
 from dueline.schedule import DELAY_NAMES
-from dueline.store.record import Record, decode
+from dueline.store import layout
+from dueline.store.record import MAGIC, MARK_PRESENT, Record, decode, is_sound
 from dueline.times import Duration, duration_ms, future_ms
 from dueline.wire.packing import unpacked
 
 __all__ = ["Outgoing", "Received", "Sent", "read_messages", "received"]
 
+_HOSTS_V6: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+_HEAD: Final = Struct(">4xI4xi4xqqiq8xq8xiQI")
+"""What is read of a record's header, see `dueline.store.layout`."""
+assert _HEAD.size == layout.HEADER_SIZE
 _BODY_SIZE_BYTES_MAX: Final = 64 << 20
 """What a body may grow to; a few bytes can claim to be gigabytes."""
 
@@ -131,9 +137,19 @@ class Sent:
         return None
 
 
+class _Raw:
+    """What was not read yet of a message: topic and properties, as they stand in its record."""
+
+    __slots__ = ("_tail",)
+    _tail: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """A message as a consumer sees it; `topic` is the one it was sent to."""
+class Received(_Raw):
+    """A message as a consumer sees it; `topic` is the one it was sent to.
+
+    What its properties say is read when somebody asks for it first.
+    """
 
     topic: str
     body: bytes
@@ -147,6 +163,23 @@ class Received:
     born_ms: int
     store_ms: int
     position: int
+
+    if not TYPE_CHECKING:  # a checker would take any name for a part of a message
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for a field that has no value yet."""
+            if name not in _READ_LATER:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            tail = self._tail
+            properties_at = 3 + tail[0]
+            properties = decode_properties(tail[properties_at:])
+            own = tail[1 : properties_at - 2]
+            _set_topic(self, properties.get("RETRY_TOPIC") or own.decode("utf-8", "replace"))
+            _set_id(self, properties.get("UNIQ_KEY", ""))
+            _set_tag(self, properties.get("TAGS"))
+            _set_keys(self, tuple(properties.get("KEYS", "").split()))
+            _set_properties(self, properties)
+            return getattr(self, name)
 
     @property
     def due_ms(self) -> int | None:
@@ -163,6 +196,25 @@ class Received:
         text = self.properties.get("DELAY", "")
         is_level = text.isascii() and text.isdigit() and not self.attempt
         return int(text) or None if is_level else None
+
+
+_READ_LATER: Final = frozenset(("topic", "id", "tag", "keys", "properties"))
+
+# As for `dueline.wire.Command`: a frozen dataclass's `__init__` would take longer than the rest.
+_new: Final = object.__new__
+_set_tail: Final = _Raw.__dict__["_tail"].__set__
+_set_topic: Final = Received.__dict__["topic"].__set__
+_set_body: Final = Received.__dict__["body"].__set__
+_set_id: Final = Received.__dict__["id"].__set__
+_set_tag: Final = Received.__dict__["tag"].__set__
+_set_keys: Final = Received.__dict__["keys"].__set__
+_set_properties: Final = Received.__dict__["properties"].__set__
+_set_queue_id: Final = Received.__dict__["queue_id"].__set__
+_set_queue_offset: Final = Received.__dict__["queue_offset"].__set__
+_set_attempt: Final = Received.__dict__["attempt"].__set__
+_set_born_ms: Final = Received.__dict__["born_ms"].__set__
+_set_store_ms: Final = Received.__dict__["store_ms"].__set__
+_set_position: Final = Received.__dict__["position"].__set__
 
 
 def received(record: Record) -> Received:
@@ -185,11 +237,39 @@ def received(record: Record) -> Received:
 
 
 def read_messages(data: bytes) -> list[Received]:
-    """The messages in the body of an answer, one record after the other."""
+    """The messages in the body of an answer, one record after the other.
+
+    Raises:
+        CorruptRecord: something that is no record, or one that fails its checks.
+    """
     found = []
-    left = memoryview(data)
-    while len(left):
-        size_bytes = int.from_bytes(left[:4], "big")
-        found.append(received(decode(left[:size_bytes], is_foreign=True)))
-        left = left[size_bytes:]
+    view, at, end = memoryview(data), 0, len(data)
+    while at < end:
+        size_bytes = int.from_bytes(data[at : at + 4], "big")
+        piece = view[at : at + size_bytes]
+        found.append(_usual(piece) or received(decode(piece, is_foreign=True)))
+        at += size_bytes
     return found
+
+
+def _usual(piece: memoryview) -> Received | None:
+    """The message in a record of Dueline's with IPv4 hosts, which is nearly every one."""
+    if len(piece) < layout.RECORD_SIZE_MIN:
+        return None
+    (magic, queue_id, queue_offset, position, sys_flag, born_ms, store_ms, attempt, mark,
+     body_size) = _HEAD.unpack_from(piece)  # fmt: skip
+    is_usual = magic == MAGIC and mark & MARK_PRESENT and not sys_flag & _HOSTS_V6
+    if not (is_usual and is_sound(piece, position)):
+        return None
+    message = _new(Received)
+    tail_at = layout.HEADER_SIZE + body_size
+    body = bytes(piece[layout.HEADER_SIZE : tail_at])
+    _set_body(message, unpacked(body, sys_flag, _BODY_SIZE_BYTES_MAX))
+    _set_tail(message, bytes(piece[tail_at:]))
+    _set_queue_id(message, queue_id)
+    _set_queue_offset(message, queue_offset)
+    _set_attempt(message, attempt)
+    _set_born_ms(message, born_ms)
+    _set_store_ms(message, store_ms)
+    _set_position(message, position)
+    return message

@@ -76,6 +76,12 @@ class SendRequest(Header):
         """The names decide, not the code: Go sends a batch with one form or the other."""
         return cls._decode(cls._short_fields if "b" in ext else cls._fields, ext)
 
+    @classmethod
+    def short_names(cls, *names: str) -> list[str]:
+        """What fields are called in the codes 310, 320 and 325."""
+        by_name = {field.name: field.wire_name for field in cls._short_fields}
+        return [by_name[name] for name in names]
+
     def encode_short(self) -> dict[str, str]:
         """The ext fields of the codes 310, 320 and 325."""
         return self._encode(self._short_fields)

@@ -54,18 +54,29 @@ def storing() -> Scripted:
 
 
 def test_a_client_has_a_thread_from_its_beginning_to_its_end() -> None:
-    producer = Producer(NOBODY)
+    consumer = SimpleConsumer(NOBODY, "orders", "billing")
     assert client_threads() == 0
 
-    with producer as entered:
-        assert entered is producer
+    with consumer as entered:
+        assert entered is consumer
         assert client_threads() == 1
 
     assert client_threads() == 0
 
 
+def test_a_producer_has_no_thread() -> None:
+    with scripted(storing()) as address:
+        before = threading.active_count()
+        with Producer(address) as producer:
+            producer.send("orders", b"17")
+            assert threading.active_count() == before
+
+
 def test_what_goes_wrong_inside_is_raised_and_the_thread_ends() -> None:
-    with pytest.raises(KeyError, match="mine"), Producer(NOBODY):
+    with (
+        pytest.raises(KeyError, match="mine"),
+        SimpleConsumer(NOBODY, "orders", "billing"),
+    ):
         raise KeyError("mine")
 
     assert client_threads() == 0

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.client.scripted import read_frame
 from tests.waiting import PATIENCE_S
 
-from dueline.client.connection import AsyncConnection
+from dueline.client.connection import AsyncConnection, Dialling
 from dueline.errors import Unavailable
 from dueline.wire import Command
 
@@ -30,11 +30,8 @@ def run(play: Play, use: Use, asked: list[Command] | None = None) -> None:
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        connection = await AsyncConnection.open(
-            f"127.0.0.1:{port}",
-            timeout_s=PATIENCE_S,
-            on_request=(asked if asked is not None else []).append,
-        )
+        how = Dialling(timeout_s=PATIENCE_S, on_request=(asked if asked is not None else []).append)
+        connection = await AsyncConnection.open(f"127.0.0.1:{port}", how)
         async with asyncio.timeout(PATIENCE_S):
             await use(connection)
             await connection.close()
@@ -143,7 +140,7 @@ def test_a_server_that_does_not_read_is_not_sent_to_without_end() -> None:
         results = await asyncio.gather(*calls, return_exceptions=True)
         is_over.set()
         assert {type(result) for result in results} == {Unavailable}
-        unsent = connection._writer.transport.get_write_buffer_size()
+        unsent = connection._transport.get_write_buffer_size()
         assert unsent <= 2 * len(body)
 
     run(play, use)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+import pickle
+import zlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.unit.store.recording import make_record
 
 from dueline.client import Outgoing, Received, Sent
-from dueline.errors import InvalidRequest
+from dueline.client.values import read_messages
+from dueline.errors import CorruptRecord, InvalidRequest
+from dueline.store.record import Record, seal
 
 NOW_MS = 1_800_000_000_000
 
@@ -126,3 +131,79 @@ def test_a_retried_message_has_no_level_of_its_own() -> None:
     assert received({"DELAY": "3"}).level == 3
     assert received({"DELAY": "0"}).level is None
     assert received({"DELAY": "3"}, attempt=1).level is None
+
+
+PROPERTIES = b"UNIQ_KEY\x01ID\x02TAGS\x01paid\x02KEYS\x01k1 k2\x02a\x01b"
+EXPECTED = Received(
+    topic="orders",
+    body=b"body",
+    id="ID",
+    tag="paid",
+    keys=("k1", "k2"),
+    properties={"UNIQ_KEY": "ID", "TAGS": "paid", "KEYS": "k1 k2", "a": "b"},
+    queue_id=1,
+    queue_offset=7,
+    attempt=2,
+    born_ms=1_700_000_000_000,
+    store_ms=1_700_000_000_001,
+    position=1_234,
+)
+
+
+def record(**fields: Any) -> Record:
+    usual = {"queue_offset": 7, "position": 1_234, "reconsume_times": 2, "properties": PROPERTIES}
+    return make_record(**usual | fields)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        seal(record()),
+        record(mark=0).encode(),
+        seal(record(sys_flag=1 << 4, born_host=bytes(20))),
+        seal(record(sys_flag=1, body=zlib.compress(b"body"))),
+    ],
+    ids=["usual", "of RocketMQ", "IPv6", "compressed"],
+)
+def test_messages_are_read_as_their_records_say(data: bytes) -> None:
+    assert read_messages(data) == [EXPECTED]
+    assert read_messages(data * 2) == [EXPECTED, EXPECTED]
+
+
+def test_a_retried_message_has_the_topic_that_it_was_sent_to() -> None:
+    properties = PROPERTIES + b"\x02RETRY_TOPIC\x01orders"
+
+    (message,) = read_messages(seal(record(topic=b"%RETRY%billing", properties=properties)))
+
+    assert message.topic == "orders"
+
+
+@pytest.mark.parametrize("name", ["topic", "id", "tag", "keys", "properties"])
+def test_any_part_of_a_message_may_be_asked_for_first(name: str) -> None:
+    (message,) = read_messages(seal(record()))
+
+    assert getattr(message, name) == getattr(EXPECTED, name)
+
+
+def test_a_message_can_be_copied_before_it_was_looked_at() -> None:
+    (message,) = read_messages(seal(record()))
+
+    assert pickle.loads(pickle.dumps(message)) == EXPECTED
+
+
+def test_a_part_that_no_message_has_is_an_attribute_error() -> None:
+    (message,) = read_messages(seal(record()))
+
+    with pytest.raises(AttributeError, match="'Received' object has no attribute 'color'"):
+        message.color  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_flipped_bit_in_a_record_is_noticed() -> None:
+    data = seal(record())
+    late = range(20, 36)  # queue offset and position have no check
+
+    for place in [place for place in range(len(data)) if place not in late]:
+        damaged = bytearray(data)
+        damaged[place] ^= 1
+        with pytest.raises(CorruptRecord):
+            read_messages(bytes(damaged))

@@ -1,0 +1,322 @@
+"""Coroutines of a client in the thread of their caller: no event loop, no thread of its own.
+
+A request is written and its answer is read by the one who waits for it. `Direct.run` drives a
+coroutine; where that waits for an answer, `run` reads the socket until the answer is there:
+
+    run(send) ──▶ coroutine ──▶ call: frame to the socket ──▶ waits ─┐
+     ▲                                                               │
+     └── result ◀── coroutine goes on ◀── answer ◀── socket is read ◀┘
+
+A run has connections of its own, taken from those that are idle and put back at its end, so any
+number of threads may run at a time and none waits for another. One that was interrupted before all
+of its answers came ends its connections with it. Several works of one run (`side_by_side`) share
+them: their requests are written before the first answer is read.
+
+A connection that was idle may have been closed by the server meanwhile. It is looked at before it
+is used again, so that a send is not lost on the way to nobody.
+
+A process that was forked cannot use its parent's: both would read the answers of one socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Coroutine, Generator, Iterable, Mapping
+from typing import Any, Final, Self, TypeVar
+
+from dueline.client.connection import ClientConnection, Dialling, dialled
+from dueline.client.transport import Transport, Work
+from dueline.errors import InvalidRequest, ProtocolError, Unavailable
+from dueline.wire import Command
+
+__all__ = ["Direct", "DirectConnection", "finished"]
+
+READ_SIZE_BYTES: Final = 64 * 1024
+"""Less than what makes malloc ask the system for pages each time."""
+_NEAR_S: Final = 0.001
+"""A socket's time limit is left as it is if it is off by less."""
+IDLE_COUNT_MAX: Final = 64
+"""Connections to one address that are kept for later."""
+
+T = TypeVar("T")
+_NOT_YET: Final = (TimeoutError, BlockingIOError, ssl.SSLWantReadError)
+
+
+class Answer:
+    """What a request waits for: the answer, or the error in its place."""
+
+    __slots__ = ("_connection", "command", "deadline_s", "error")
+
+    def __init__(self, connection: DirectConnection, deadline_s: float) -> None:
+        self._connection = connection
+        self.deadline_s: Final = deadline_s
+        self.command: Command | None = None
+        self.error: Exception | None = None
+
+    def __await__(self) -> Generator[Answer, None, Command]:
+        if self.command is None and self.error is None:
+            yield self
+        if self.error is not None:
+            raise self.error
+        assert self.command is not None
+        return self.command
+
+    def wait(self) -> None:
+        """Read until it is there."""
+        while self.command is None and self.error is None:
+            self._connection.read(self.deadline_s)
+
+
+class DirectConnection(ClientConnection[Answer]):
+    """An open connection that one thread at a time uses; made by `open`."""
+
+    def __init__(self, address: str, how: Dialling, opened: socket.socket) -> None:
+        super().__init__(address, how)
+        self._socket = opened
+        self._limit_s = how.timeout_s
+        self._poll = select.poll()
+        self._poll.register(opened, select.POLLIN)
+        self._is_ended = False
+
+    @classmethod
+    def open(cls, address: str, how: Dialling) -> Self:
+        """Connect.
+
+        Raises:
+            Unavailable: nobody answers there, or not with TLS.
+        """
+        with dialled(address) as (host, port):
+            opened = socket.create_connection((host, port), timeout=how.timeout_s)
+            try:
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if how.secured is not None:
+                    name = how.secured.server_name or host
+                    opened = how.secured.context.wrap_socket(opened, server_hostname=name)
+            except BaseException:
+                opened.close()
+                raise
+        return cls(address, how, opened)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._is_ended
+
+    @property
+    def is_waited_on(self) -> bool:
+        """Are there requests without an answer?"""
+        return self._connection.next_deadline_s is not None
+
+    def _answer(self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float) -> Answer:
+        deadline_s = time.monotonic() + timeout_s
+        answer = Answer(self, deadline_s)
+        if self._is_ended:
+            raise self._broken(None)
+        fields = self._signed(ext, body)
+        frame = self._connection.call(answer, code, fields, body, deadline_s=deadline_s)
+        self._allow(timeout_s)
+        self._write(frame)
+        return answer
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except TimeoutError as error:  # half of it may be there: nothing more can follow
+            self._end(error, TimeoutError())
+        except OSError as error:
+            self._end(error)
+
+    def _give(self, token: Answer, answer: Command) -> None:
+        token.command = answer
+
+    def read(self, deadline_s: float) -> None:
+        """Wait for what comes next, and take it; at the latest at the deadline, requests are late.
+
+        What has come is taken also when it is too late to wait.
+        """
+        self._allow(max(deadline_s - time.monotonic(), 0.0))
+        try:
+            if data := self._socket.recv(READ_SIZE_BYTES):
+                for event in self._connection.receive(data):
+                    self._take(event)
+            else:
+                self._end(None)
+        except _NOT_YET:
+            for answer in self._connection.expire(time.monotonic()):
+                answer.error = TimeoutError()
+        except (OSError, ProtocolError) as error:
+            self._end(error)
+
+    def refresh(self) -> bool:
+        """Take what has come while nobody waited; is the connection still open?"""
+        while not self._is_ended and self._poll.poll(0):
+            self.read(0.0)
+        return not self._is_ended
+
+    def _allow(self, seconds: float) -> None:
+        """How long the socket may wait from now on."""
+        if not -_NEAR_S < self._limit_s - seconds < _NEAR_S or seconds == 0.0:
+            self._limit_s = seconds
+            self._socket.settimeout(seconds)
+
+    def _end(self, cause: BaseException | None, instead: Exception | None = None) -> None:
+        self.close()
+        for answer in self._connection.close():
+            answer.error = instead or self._broken(cause)
+
+    def close(self) -> None:
+        """Let go of the socket; what another process has of it stays as it is."""
+        self._is_ended = True
+        self._socket.close()
+
+    def interrupt(self) -> None:
+        """Let the thread that waits find the connection closed."""
+        with contextlib.suppress(OSError):
+            # Not the method of an encrypted socket: that thread is using what it would change.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+class Direct(Transport):
+    """Runs coroutines in the threads that ask for it, with connections that they take turns in."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: dict[str, list[DirectConnection]] = {}
+        self._used: set[DirectConnection] = set()
+        self._is_closed = False
+        self._thread = _Thread()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for its end."""
+        outer, self._thread.held = self._thread.held, {}  # a callback may run something as well
+        try:
+            return finished(work)
+        finally:
+            held, self._thread.held = self._thread.held, outer
+            for address, connection in held.items():
+                self._put_back(address, connection)
+
+    # Connections
+
+    async def connection(self, address: str, how: Dialling) -> DirectConnection:
+        held = self._thread.held
+        known = held.get(address)
+        if known is not None:
+            if known.is_open:
+                return known
+            self._put_back(address, held.pop(address))
+        self._check_usable(address)
+        found = self._take_idle(address)
+        if found is None:
+            found = DirectConnection.open(address, how)
+        held[address] = found
+        with self._lock:
+            self._used.add(found)
+        return found
+
+    def _check_usable(self, address: str) -> None:
+        if os.getpid() != self._process:
+            raise InvalidRequest(
+                f"expected to be used in process {self._process}, which has made it, found process "
+                f"{os.getpid()}; after a fork, make a client of its own"
+            )
+        if self._is_closed:
+            raise Unavailable(f"{address}: the client was closed", address=address)
+
+    def _take_idle(self, address: str) -> DirectConnection | None:
+        while True:
+            with self._lock:
+                idle = self._idle.get(address)
+                if not idle:
+                    return None
+                found = idle.pop()
+            if found.refresh():
+                return found
+
+    def _put_back(self, address: str, connection: DirectConnection) -> None:
+        with self._lock:
+            self._used.discard(connection)
+            idle = self._idle.setdefault(address, [])
+            is_kept = connection.is_open and not connection.is_waited_on and not self._is_closed
+            if is_kept and len(idle) < IDLE_COUNT_MAX:
+                idle.append(connection)
+                return
+        connection.close()
+
+    async def disconnect(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all connections for good; who waits for an answer is told."""
+        with self._lock:
+            self._is_closed = True
+            idle = [connection for each in self._idle.values() for connection in each]
+            self._idle.clear()
+            used = list(self._used)
+        for connection in idle:
+            connection.close()
+        if os.getpid() == self._process:
+            for connection in used:
+                connection.interrupt()
+
+    # Waiting
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: ASYNC251 - the caller's thread is the one that waits
+
+    async def side_by_side(self, works: Iterable[Work], *, count_max: int) -> None:
+        under_way: deque[tuple[Coroutine[Any, Any, None], Answer]] = deque()
+        try:
+            for begin in works:
+                work = begin()
+                answer = _step(work)
+                if answer is not None:
+                    under_way.append((work, answer))
+                if len(under_way) >= count_max:
+                    _go_on(*under_way.popleft())
+            while under_way:
+                _go_on(*under_way.popleft())
+        finally:
+            for work, _ in under_way:
+                work.close()
+
+
+class _Thread(threading.local):
+    """What a thread's run holds: a connection for each address."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, DirectConnection] = {}
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine, whose answers are waited for."""
+    try:
+        while True:
+            work.send(None).wait()
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        work.close()
+
+
+def _step(work: Coroutine[Any, Any, None]) -> Answer | None:
+    """Begin with a work; the answer that it waits for, None if it is done."""
+    try:
+        answer: Answer = work.send(None)
+    except StopIteration:
+        return None
+    return answer
+
+
+def _go_on(work: Coroutine[Any, Any, None], answer: Answer) -> None:
+    """Finish a work that waits for an answer."""
+    answer.wait()
+    finished(work)
