@@ -64,8 +64,7 @@ class Windows:
 
         What is neither urgent nor a crowd is collected for a while, so that `ahead` costs few
         batches. A crowd that takes longer than `ahead` to carry over may start earlier, in batches
-        that are small enough to let what is due at once pass. If as many are late already, they go
-        together: whoever comes next stands behind them all the same.
+        that are small enough to let what is due at once pass.
 
         Args:
             ahead_ms: so long before its due time a message may be carried over.
@@ -84,8 +83,6 @@ class Windows:
             return None
         far_ms = now_ms + _far_ms(ahead_ms)
         if self._store.pending_count() > FAR_ROWS and self._holds(far_ms, FAR_ROWS):
-            if due_ms <= now_ms and self._holds(now_ms, FAR_BATCH_ROWS):
-                return self._corner(now_ms, row_count_max)
             return self._corner(far_ms, min(row_count_max, FAR_BATCH_ROWS))
         if due_ms > until_ms:
             return None

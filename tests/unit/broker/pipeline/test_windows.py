@@ -150,21 +150,6 @@ def test_a_crowd_far_away_begins_early_in_small_batches(
     )
 
 
-def test_a_crowd_that_is_late_goes_in_large_batches(
-    store: Store, wall: Wall, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "FAR_ROWS", 6)
-    monkeypatch.setattr(module, "FAR_BATCH_ROWS", 3)
-    put(store, *range(1_000, 1_005), *range(30_000, 30_005))
-    windows = Windows(store)
-
-    wall.advance(1_002)
-    assert rows(store, next_corner(windows)) == 3, "few are late"
-    wall.advance(3)
-    assert rows(store, next_corner(windows)) == 5, "all that are late"
-    assert rows(store, next_corner(windows, row_count_max=4)) == 4
-
-
 def test_a_fixed_horizon_takes_all_that_is_due_by_then(store: Store) -> None:
     put(store, 1_000, 5_000_000, 5_000_001)
     windows = Windows(store)
