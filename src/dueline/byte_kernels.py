@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dueline.compiled import BYTES, kernel
 
-__all__ = ["u32", "u64"]
+__all__ = ["put_big", "u32", "u64"]
 
 Bytes8 = npt.NDArray[np.uint8]
 
@@ -31,3 +31,11 @@ def u32(data: Bytes8, at: int) -> Any:
 def u64(data: Bytes8, at: int) -> Any:
     """Beyond 63 bits it is negative."""
     return u32(data, at) << 32 | u32(data, at + 4)
+
+
+@kernel("int64(uint8[::1], int64, int64, int64)")
+def put_big(out: Bytes8, at: int, value: int, size: int) -> int:
+    """Write the lowest `size` bytes of a number; returns where they end."""
+    for place in range(size):
+        out[at + place] = value >> 8 * (size - 1 - place) & 0xFF
+    return at + size

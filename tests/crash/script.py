@@ -24,10 +24,12 @@ from dueline.errors import BrokerError, OutcomeUnknown
 from dueline.message import Message
 from dueline.store import Answer, Files, PutResult, Store, StoreOptions, restore
 from dueline.store.block import BLOCK_KERNELS
+from dueline.store.bulk_rows import BULK_KERNELS
 from dueline.store.carrying import carried
 from dueline.store.kernels import Int64s
 from dueline.store.numbers import DONE
 from dueline.store.road import RoadRule
+from dueline.store.stamp import STAMP_KERNELS
 from dueline.testing import ManualClock
 
 OPTIONS = StoreOptions(
@@ -103,7 +105,7 @@ class Driver:
 
     def put_rows(self, *arguments: tuple[str, int, int]) -> None:
         """The same as rows, by kernels."""
-        if not compiled.load([BLOCK_KERNELS]):
+        if not compiled.load([BLOCK_KERNELS, BULK_KERNELS, STAMP_KERNELS]):
             self.put_all(*arguments)
             return
         pairs = [self._message(uid, queue_id, delay, 0) for uid, queue_id, delay in arguments]

@@ -25,3 +25,13 @@ def test_integers_are_those_that_python_reads(kernels: Any) -> None:
     for at in range(len(data) - 8):
         assert kernels.u32(array, at) == int.from_bytes(data[at : at + 4])
         assert kernels.u64(array, at) == int.from_bytes(data[at : at + 8], signed=True)
+
+
+def test_integers_are_written_as_python_writes_them(kernels: Any) -> None:
+    out = np.full(10, 7, dtype=np.uint8)
+
+    assert kernels.put_big(out, 1, 0x0102030405060708, 8) == 9
+    assert kernels.put_big(out, 3, -2, 4) == 7
+
+    expected = bytes([1, 2]) + (-2).to_bytes(4, "big", signed=True) + bytes([7, 8])
+    assert out.tobytes() == b"\x07" + expected + b"\x07"

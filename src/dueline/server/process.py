@@ -66,14 +66,19 @@ from dueline.server.writer import Writer
 from dueline.settings import parse_address
 from dueline.store import Files, Store, StoreOptions
 from dueline.store.block import BLOCK_KERNELS
+from dueline.store.bulk_rows import BULK_KERNELS
 from dueline.store.copies import COPY_KERNELS
 from dueline.store.imports import check_finished
 from dueline.store.kernels import CRC_KERNELS
+from dueline.store.stamp import STAMP_KERNELS
 from dueline.store.stretch import READ_KERNELS
 
 __all__ = ["BrokerProcess", "prepare", "store_options"]
 
-KERNELS: Final = (CRC_KERNELS, COPY_KERNELS, BLOCK_KERNELS, READ_KERNELS, *TURNS)
+KERNELS: Final = (
+    *(CRC_KERNELS, COPY_KERNELS, STAMP_KERNELS, BLOCK_KERNELS, BULK_KERNELS, READ_KERNELS),
+    *TURNS,
+)
 """What is compiled, or loaded, while the broker serves already."""
 VIP_DISTANCE: Final = 2
 FILL_S_MAX: Final = 5.0

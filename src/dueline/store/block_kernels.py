@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dueline.byte_kernels import put_big
 from dueline.compiled import BYTES, kernel
 from dueline.message import LEVEL_TOPIC, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, TIMER_TOPIC
 from dueline.message_rows import (
@@ -51,10 +52,18 @@ from dueline.store.block import (
 from dueline.store.consume_queue import UNIT_SIZE
 from dueline.store.crc_kernels import crc
 from dueline.store.layout import HEADER_SIZE, HOST_SIZE
-from dueline.store.properties import HASH_PRIME
 from dueline.store.record import MAGIC, MARK_CHECK_SHIFT, MARK_PRESENT
+from dueline.store.record_kernels import key_hash
 
-__all__ = ["plan", "queue_offsets", "write_records", "write_units"]
+__all__ = [
+    "digit_count",
+    "plan",
+    "put_bytes",
+    "put_number",
+    "queue_offsets",
+    "write_records",
+    "write_units",
+]
 
 Bytes8 = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
@@ -65,11 +74,10 @@ _DUE: Final = np.frombuffer(f"\x02{DUE_NAME}\x01".encode(), dtype=np.uint8)
 _REAL_TOPIC: Final = np.frombuffer(f"\x02{REAL_TOPIC_NAME}\x01".encode(), dtype=np.uint8)
 _REAL_QUEUE: Final = np.frombuffer(f"\x02{REAL_QUEUE_NAME}\x01".encode(), dtype=np.uint8)
 _ZERO: Final = 0x30
-_PRIME: Final = np.uint64(HASH_PRIME)
 
 
 @kernel("int64(int64)")
-def _digit_count(value: int) -> int:
+def digit_count(value: int) -> int:
     """Of a number from 0 on."""
     count = 1
     while value >= 10:
@@ -79,8 +87,8 @@ def _digit_count(value: int) -> int:
 
 
 @kernel("int64(uint8[::1], int64, int64)")
-def _put_number(out: Bytes8, at: int, value: int) -> int:
-    end = at + _digit_count(value)
+def put_number(out: Bytes8, at: int, value: int) -> int:
+    end = at + digit_count(value)
     place = end
     while place > at:
         place -= 1
@@ -89,15 +97,8 @@ def _put_number(out: Bytes8, at: int, value: int) -> int:
     return end
 
 
-@kernel("int64(uint8[::1], int64, int64, int64)")
-def _put_big(out: Bytes8, at: int, value: int, size: int) -> int:
-    for place in range(size):
-        out[at + place] = value >> 8 * (size - 1 - place) & 0xFF
-    return at + size
-
-
 @kernel(f"int64(uint8[::1], int64, {BYTES}, int64, int64)")
-def _put_bytes(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
+def put_bytes(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
     for place in range(start, end):
         out[at + place - start] = data[place]
     return at + end - start
@@ -141,11 +142,11 @@ def plan(
             size += topic_size
         else:
             size += len(_REAL_TOPIC) + topic_size + len(_REAL_QUEUE)
-            size += _digit_count(heads[head, HEAD_QUEUE_ID])
+            size += digit_count(heads[head, HEAD_QUEUE_ID])
             if kind == KIND_LEVEL:
                 size += len(_LEVEL_TOPIC)
             else:
-                size += len(_TIMER_TOPIC) + len(_DUE) + _digit_count(due_ms)
+                size += len(_TIMER_TOPIC) + len(_DUE) + digit_count(due_ms)
         kinds[row] = kind
         dues[row] = due_ms if kind == KIND_TIMER else 0
         sizes[row] = size
@@ -161,28 +162,19 @@ def queue_offsets(queues: Int64s, ends: Int64s, offsets: Int64s) -> None:
         ends[queues[row]] += 1
 
 
-@kernel(f"uint32({BYTES}, int64, int64)")
-def _key_hash(texts: Bytes8, start: int, end: int) -> np.uint32:
-    """The bytes as a little-endian number, modulo a prime."""
-    value = np.uint64(0)
-    for place in range(end - 1, start - 1, -1):
-        value = (value * np.uint64(256) + np.uint64(texts[place])) % _PRIME
-    return np.uint32(value)
-
-
 @kernel(f"int64({BYTES}, int64[::1], int64, uint32[::1], int64[::1], int64)")
 def _put_hashes(
     texts: Bytes8, row: Int64s, position: int, hashes: Any, owners: Int64s, count: int
 ) -> int:
     """The hashes of the unique id and of each key; returns how many there are then."""
-    hashes[count] = _key_hash(texts, row[ROW_ID_START], row[ROW_ID_END])
+    hashes[count] = key_hash(texts, row[ROW_ID_START], row[ROW_ID_END])
     owners[count] = position
     count += 1
     start = row[ROW_KEYS_START]
     for place in range(row[ROW_KEYS_START], row[ROW_KEYS_END] + 1):
         if place == row[ROW_KEYS_END] or texts[place] == 0x20:
             if place > start:
-                hashes[count] = _key_hash(texts, start, place)
+                hashes[count] = key_hash(texts, start, place)
                 owners[count] = position
                 count += 1
             start = place + 1
@@ -218,24 +210,24 @@ def _put_tail(
     topic_start, topic_end = head[HEAD_TOPIC_START], head[HEAD_TOPIC_END]
     if kind == KIND_ORDINARY:
         out[at] = topic_end - topic_start
-        at = _put_bytes(out, at + 1, topics, topic_start, topic_end)
+        at = put_bytes(out, at + 1, topics, topic_start, topic_end)
     elif kind == KIND_LEVEL:
         out[at] = len(_LEVEL_TOPIC)
-        at = _put_bytes(out, at + 1, _LEVEL_TOPIC, 0, len(_LEVEL_TOPIC))
+        at = put_bytes(out, at + 1, _LEVEL_TOPIC, 0, len(_LEVEL_TOPIC))
     else:
         out[at] = len(_TIMER_TOPIC)
-        at = _put_bytes(out, at + 1, _TIMER_TOPIC, 0, len(_TIMER_TOPIC))
+        at = put_bytes(out, at + 1, _TIMER_TOPIC, 0, len(_TIMER_TOPIC))
     size_at = at
-    at = _put_bytes(out, at + 2, texts, row[ROW_TEXT_START], row[ROW_TEXT_END])
+    at = put_bytes(out, at + 2, texts, row[ROW_TEXT_START], row[ROW_TEXT_END])
     if kind == KIND_TIMER:
-        at = _put_bytes(out, at, _DUE, 0, len(_DUE))
-        at = _put_number(out, at, due_ms)
+        at = put_bytes(out, at, _DUE, 0, len(_DUE))
+        at = put_number(out, at, due_ms)
     if kind != KIND_ORDINARY:
-        at = _put_bytes(out, at, _REAL_TOPIC, 0, len(_REAL_TOPIC))
-        at = _put_bytes(out, at, topics, topic_start, topic_end)
-        at = _put_bytes(out, at, _REAL_QUEUE, 0, len(_REAL_QUEUE))
-        at = _put_number(out, at, head[HEAD_QUEUE_ID])
-    _put_big(out, size_at, at - size_at - 2, 2)
+        at = put_bytes(out, at, _REAL_TOPIC, 0, len(_REAL_TOPIC))
+        at = put_bytes(out, at, topics, topic_start, topic_end)
+        at = put_bytes(out, at, _REAL_QUEUE, 0, len(_REAL_QUEUE))
+        at = put_number(out, at, head[HEAD_QUEUE_ID])
+    put_big(out, size_at, at - size_at - 2, 2)
     return at
 
 
@@ -304,22 +296,22 @@ def write_records(
         body_crc = np.int64(crc(data, body_start, body_end)) & 0x7FFFFFFF
 
         start = at
-        at = _put_big(out, at, size, 4)
-        at = _put_big(out, at, MAGIC, 4)
-        at = _put_big(out, at, body_crc, 4)
-        at = _put_big(out, at, queue_id, 4)
-        at = _put_big(out, at, flag, 4)
-        at = _put_big(out, at, offsets[number], 8)
-        at = _put_big(out, at, positions[number], 8)
-        at = _put_big(out, at, sys_flag, 4)
-        at = _put_big(out, at, row[ROW_BORN_MS], 8)
-        at = _put_bytes(out, at, host, 0, born_size)
-        at = _put_big(out, at, store_ms, 8)
-        at = _put_bytes(out, at, store_host, 0, len(store_host))
-        at = _put_big(out, at, times, 4)
+        at = put_big(out, at, size, 4)
+        at = put_big(out, at, MAGIC, 4)
+        at = put_big(out, at, body_crc, 4)
+        at = put_big(out, at, queue_id, 4)
+        at = put_big(out, at, flag, 4)
+        at = put_big(out, at, offsets[number], 8)
+        at = put_big(out, at, positions[number], 8)
+        at = put_big(out, at, sys_flag, 4)
+        at = put_big(out, at, row[ROW_BORN_MS], 8)
+        at = put_bytes(out, at, host, 0, born_size)
+        at = put_big(out, at, store_ms, 8)
+        at = put_bytes(out, at, store_host, 0, len(store_host))
+        at = put_big(out, at, times, 4)
         mark_at = at
-        at = _put_big(out, at + 8, body_end - body_start, 4)
-        at = _put_bytes(out, at, data, body_start, body_end)
+        at = put_big(out, at + 8, body_end - body_start, 4)
+        at = put_bytes(out, at, data, body_start, body_end)
         tail_at = at
         at = _put_tail(texts, row, head, topics, kind, dues[index], out, at)
         if at != start + size:
@@ -344,7 +336,7 @@ def write_records(
         tail = np.uint64(crc(out, tail_at, at))
         tail ^= tail >> np.uint64(5) ^ tail >> np.uint64(8)
         own |= ((words ^ tail) & np.uint64(0xFFFF)) << np.uint64(MARK_CHECK_SHIFT)
-        _put_big(out, mark_at, np.int64(own), 8)
+        put_big(out, mark_at, np.int64(own), 8)
         hash_count = _put_hashes(texts, row, positions[number], hashes, owners, hash_count)
     return hash_count
 
@@ -371,6 +363,6 @@ def write_units(
         starts[queue] += 1
         if at + UNIT_SIZE > len(units):
             return
-        at = _put_big(units, at, positions[number], 8)
-        at = _put_big(units, at, sizes[chosen[number]], 4)
-        _put_big(units, at, rows[chosen[number], ROW_TAG], 8)
+        at = put_big(units, at, positions[number], 8)
+        at = put_big(units, at, sizes[chosen[number]], 4)
+        put_big(units, at, rows[chosen[number], ROW_TAG], 8)

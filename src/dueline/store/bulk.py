@@ -13,6 +13,7 @@ numbers.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from dueline.message import (
 )
 from dueline.schedule import DUE_NAME, LEVEL_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME, too_far
 from dueline.store import kernels, properties, stamp
+from dueline.store.bulk_rows import BulkRows, Written, written
 from dueline.store.draft import Rules
 from dueline.store.kernels import HEADER_DTYPE, Int32s, Int64s
 from dueline.store.layout import HEADER_SIZE, HOST_SIZE, RECONSUME_TIMES_AT, STORE_HOST_AT
@@ -103,18 +105,41 @@ def encode(
     due_ms, level = _due(columns, now_ms, rules)
     names, topic = _topics(columns["topic"])
     queue_id = _queue_ids(columns, count)
-    bodies = columns["body"]
-    _check_bodies(pc.binary_length(bodies).to_numpy(), rules)
+    _check_bodies(pc.binary_length(columns["body"]).to_numpy(), rules)
     _take_from_map(columns)
+    rows = BulkRows(
+        columns=columns, due_ms=due_ms, level=level, names=names, topic=topic, queue_id=queue_id
+    )
+    found = written(rows, now_ms=now_ms, ids=ids, store_host=store_host)
+    if found is None:
+        found = _written(rows, now_ms=now_ms, ids=ids, store_host=store_host)
+    return Bulk(
+        data=found.data,
+        starts=kernels.offsets_of(found.sizes)[:-1],
+        sizes=found.sizes,
+        due_ms=due_ms,
+        level=level,
+        topic=topic,
+        names=names,
+        queue_id=queue_id,
+        key_hashes=found.key_hashes,
+        unique_ids=found.unique_ids,
+    )
+
+
+def _written(rows: BulkRows, *, now_ms: int, ids: UniqueIds, store_host: bytes) -> Written:
+    """`bulk_rows.written` with arrays, for all kinds of rows."""
+    columns, level = rows.columns, rows.level
+    count = len(level)
     unique_ids = _unique_ids(columns, count, ids)
-    texts = _texts(columns, due_ms, level, queue_id, unique_ids, names, topic)
+    texts = _texts(rows, unique_ids)
     check_rows(np.ones(count, dtype=np.int64), pc.binary_length(texts).to_numpy())
     tail = kernels.join(
         _log_topics(level),
         kernels.fixed_rows(pc.binary_length(texts).to_numpy().astype(">u2")),
         texts,
     )
-    records = _records(bodies, tail, level=level, now_ms=now_ms, store_host=store_host)
+    records = _records(columns["body"], tail, level=level, now_ms=now_ms, store_host=store_host)
     data, offsets = kernels.buffer_of(records)
     data = data[: offsets[-1]]
     stamp.seal(
@@ -124,15 +149,9 @@ def encode(
         marks=np.full(count, MARK_PRESENT, dtype=np.uint64),
         store_ms=np.zeros(count, dtype=np.int64),
     )
-    return Bulk(
+    return Written(
         data=data,
-        starts=offsets[:-1],
         sizes=np.diff(offsets),
-        due_ms=due_ms,
-        level=level,
-        topic=topic,
-        names=names,
-        queue_id=queue_id,
         key_hashes=properties.key_hashes(
             unique_ids, columns.get("keys", pa.nulls(count, pa.string()))
         ),
@@ -199,7 +218,12 @@ def _columns(table: pa.Table) -> dict[str, Any]:
         if columns[name].null_count:
             row = int(np.flatnonzero(columns[name].is_null().to_numpy(zero_copy_only=False))[0])
             raise InvalidRequest(f"row {row}: {name}: expected a value, found null", row=row)
-    return columns
+    # A column without a value says what a missing one says.
+    return {
+        name: column
+        for name, column in columns.items()
+        if name in ("topic", "body") or column.null_count < len(column)
+    }
 
 
 def _take_from_map(columns: dict[str, Any]) -> None:
@@ -278,7 +302,7 @@ def _check_bodies(sizes: Int64s, rules: Rules) -> None:
         )
 
 
-def _unique_ids(columns: dict[str, Any], count: int, ids: UniqueIds) -> pa.Array:
+def _unique_ids(columns: Mapping[str, Any], count: int, ids: UniqueIds) -> pa.Array:
     made = _make_ids(ids, count)
     if "unique_id" not in columns:
         return made
@@ -296,17 +320,10 @@ def _make_ids(ids: UniqueIds, count: int) -> pa.BinaryArray:
     return kernels.fixed_rows(rows)
 
 
-def _texts(  # noqa: PLR0913 - columns of one table, private
-    columns: dict[str, Any],
-    due_ms: Int64s,
-    level: Int32s,
-    queue_id: Int32s,
-    unique_ids: pa.Array,
-    names: list[str],
-    topic: Int32s,
-) -> pa.BinaryArray:
+def _texts(rows: BulkRows, unique_ids: pa.Array) -> pa.BinaryArray:
     """Property strings, in the order the scalar path would write them for the same message."""
-    count = len(due_ms)
+    columns, level, queue_id, names = rows.columns, rows.level, rows.queue_id, rows.names
+    count = len(level)
     named: dict[str, Any] = {"UNIQ_KEY": unique_ids}
     for column, name in (("keys", "KEYS"), ("tags", "TAGS")):
         if column in columns:
@@ -315,9 +332,9 @@ def _texts(  # noqa: PLR0913 - columns of one table, private
     if bool((level > 0).any()):
         named[LEVEL_NAME] = pc.if_else(by_level, pa.array(level).cast(pa.string()), None)
     if not bool((level > 0).all()):
-        named[DUE_NAME] = pc.if_else(by_level, None, pa.array(due_ms).cast(pa.string()))
+        named[DUE_NAME] = pc.if_else(by_level, None, pa.array(rows.due_ms).cast(pa.string()))
     named[REAL_TOPIC_NAME] = (
-        names[0].encode() if len(names) == 1 else pa.array(names).take(pa.array(topic))
+        names[0].encode() if len(names) == 1 else pa.array(names).take(pa.array(rows.topic))
     )
     first = int(queue_id[0]) if count else 0
     named[REAL_QUEUE_NAME] = (

@@ -24,6 +24,7 @@ from dueline.store.record_kernels import (
     fold_header,
     folded_crc,
     is_usual,
+    key_hash,
 )
 
 __all__ = ["copy", "measure"]
@@ -31,7 +32,6 @@ __all__ = ["copy", "measure"]
 Bytes8 = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
-_HASH_PRIME: Final = 4_093_082_899
 _UNIQ_KEY: Final = np.frombuffer(b"UNIQ_KEY\x01", dtype=np.uint8)
 _KEYS: Final = np.frombuffer(b"KEYS\x01", dtype=np.uint8)
 _TAGS: Final = np.frombuffer(b"TAGS\x01", dtype=np.uint8)
@@ -55,15 +55,6 @@ def _value(data: Bytes8, start: int, end: int, name: Bytes8) -> tuple[int, int]:
                 return at + len(name), stop
         at = stop + 1
     return end, end
-
-
-@kernel(f"int64({BYTES}, int64, int64)")
-def _hash(data: Bytes8, start: int, end: int) -> Any:
-    """`properties.key_hash` of a slice."""
-    value = np.int64(0)
-    for at in range(end - 1, start - 1, -1):
-        value = (value << 8 | np.int64(data[at])) % _HASH_PRIME
-    return value
 
 
 @kernel(f"int64({BYTES}, int64, int64)")
@@ -195,7 +186,7 @@ def copy(
         if key < 0 or key_offsets[row + 1] > len(hashes) or key >= key_offsets[row + 1]:
             return False
         own, own_end = _value(data, text, end, _UNIQ_KEY)
-        hashes[key] = _hash(data, own, own_end)
+        hashes[key] = key_hash(data, own, own_end)
         keys, keys_end = _value(data, text, end, _KEYS)
         word = keys
         for place in range(keys, keys_end + 1):
@@ -204,6 +195,6 @@ def copy(
                     key += 1
                     if key >= key_offsets[row + 1]:
                         return False
-                    hashes[key] = _hash(data, word, place)
+                    hashes[key] = key_hash(data, word, place)
                 word = place + 1
     return True

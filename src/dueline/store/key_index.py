@@ -23,7 +23,7 @@ from dueline.errors import CorruptRecord
 from dueline.store.columns import ColumnFile, write_columns
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
-from dueline.store.open_keys import Hashes, OpenKeys
+from dueline.store.open_keys import Hashes, OpenKeys, in_order
 from dueline.store.thresholds import USUAL, Thresholds
 
 __all__ = ["KEYS_NAME", "KeyIndex"]
@@ -133,11 +133,9 @@ class KeyIndex:
 
     def write_merged(self, group: list[ColumnFile]) -> ColumnFile:
         """Write one file in place of several neighbours; needs no lock."""
-        hashes = np.concatenate([run["hash"] for run in group])
-        positions = np.concatenate([run["position"] for run in group])
-        order = np.argsort(hashes, kind="stable")
+        entries = in_order([(run["hash"], run["position"]) for run in group])
         start, end = int(group[0].meta["start"]), int(group[-1].meta["end"])
-        return self._write(hashes[order], positions[order], start, end)
+        return self._write(*entries, start, end)
 
     def end_merge(self, group: list[ColumnFile], merged: ColumnFile) -> list[Path]:
         """Swap the merged file in; returns files to remove once no checkpoint names them."""

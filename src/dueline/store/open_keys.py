@@ -16,11 +16,14 @@ import numpy.typing as npt
 
 from dueline.store.kernels import Int64s
 
-__all__ = ["Hashes", "OpenKeys"]
+__all__ = ["Hashes", "OpenKeys", "in_order"]
 
 SMALL_COUNT_MAX: Final = 32
 LARGE_ENTRIES_MIN: Final = 4_096
 GATHERED_ENTRIES_MAX: Final = 1 << 16
+
+_SHIFT: Final = np.uint64(32)
+_PLACE: Final = np.uint64((1 << 32) - 1)
 
 Hashes = npt.NDArray[np.uint32]
 Entries = tuple[Hashes, Int64s]
@@ -56,7 +59,7 @@ class OpenKeys:
         while self._gathered and len(self._gathered[-1][0]) <= 2 * size < GATHERED_ENTRIES_MAX:
             group.append(self._gathered.pop())
             size += len(group[-1][0])
-        self._gathered.append(_in_order(group))
+        self._gathered.append(in_order(group))
 
     def find(self, hash_value: int) -> list[int]:
         """Positions entered under a hash, in no order."""
@@ -71,7 +74,7 @@ class OpenKeys:
 
     def sorted(self) -> Entries:
         """All entries in order of hash."""
-        return _in_order([*self._gathered, *self._small, *self._large])
+        return in_order([*self._gathered, *self._small, *self._large])
 
     def take_over(self, other: OpenKeys) -> None:
         """Have another's entries as well; it must not be used any more."""
@@ -85,8 +88,11 @@ def _size(entries: Entries) -> int:
     return len(entries[0])
 
 
-def _in_order(group: list[Entries]) -> Entries:
+def in_order(group: list[Entries]) -> Entries:
+    """All entries of these in order of hash, those of one hash as they come."""
     hashes = np.concatenate([hashes for hashes, _ in group])
     positions = np.concatenate([positions for _, positions in group])
-    order = np.argsort(hashes, kind="stable")
-    return hashes[order], positions[order]
+    # Hash and place in one number: numpy sorts numbers many times quicker than it finds an order.
+    places = hashes.astype(np.uint64) << _SHIFT | np.arange(len(hashes), dtype=np.uint64)
+    places.sort()
+    return (places >> _SHIFT).astype(np.uint32), positions[places & _PLACE]

@@ -1,4 +1,4 @@
-"""What kernels know of a record: the usual one, our own with IPv4 hosts, and its checks."""
+"""What kernels know of a record: the usual one, our own with IPv4 hosts, its checks, its keys."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ import numpy.typing as npt
 from dueline.byte_kernels import u32
 from dueline.compiled import BYTES, kernel
 from dueline.store.crc_kernels import crc
+from dueline.store.properties import HASH_PRIME
 
-__all__ = ["HEADER_SIZE", "SIZE_MIN", "fold_header", "folded_crc", "is_usual"]
+__all__ = ["HEADER_SIZE", "SIZE_MIN", "fold_header", "folded_crc", "is_usual", "key_hash"]
 
 HEADER_SIZE: Final = 88
 SIZE_MIN: Final = 91
 _MAGIC: Final = 0xDAA320A7
 _V6: Final = 0x30
+_PRIME: Final = np.uint64(HASH_PRIME)
 
 Bytes8 = npt.NDArray[np.uint8]
 
@@ -74,3 +76,23 @@ def is_usual(data: Bytes8, start: int, end: int) -> bool:
     return bool(
         fold_header(data, start) ^ folded_crc(crc(data, tail, end)) == check_of(data, start)
     )
+
+
+@kernel(f"uint32({BYTES}, int64, int64)")
+def key_hash(data: Bytes8, start: int, end: int) -> np.uint32:
+    """`properties.key_hash` of a slice: a little-endian number, modulo a prime."""
+    value = np.uint64(0)
+    at = end
+    while (at - start) % 4:
+        at -= 1
+        value = value << np.uint64(8) | np.uint64(data[at])
+    while at > start:  # the remainder has 32 bits, so that four bytes more fit
+        at -= 4
+        value = (
+            (value % _PRIME) << np.uint64(32)
+            | np.uint64(data[at + 3]) << np.uint64(24)
+            | np.uint64(data[at + 2]) << np.uint64(16)
+            | np.uint64(data[at + 1]) << np.uint64(8)
+            | np.uint64(data[at])
+        )
+    return np.uint32(value % _PRIME)

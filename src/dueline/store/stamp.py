@@ -3,16 +3,17 @@
 A batch is encoded before the log's lock is taken, with zeros where the lock holder decides:
 position, queue offset, store time and the mark's number. `seal` makes the checks of freshly
 encoded records; `restamp` fills in the decided fields and corrects the check, which is an XOR and
-so needs only the difference.
+so needs only the difference. Where kernels are compiled, one of them does it in one pass.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from dueline import compiled
 from dueline.message import SYS_STORE_HOST_V6
 from dueline.store import kernels
 from dueline.store.kernels import Int64s
@@ -28,10 +29,13 @@ from dueline.store.layout import (
 )
 from dueline.store.record import MARK_CHECK_MASK, MARK_CHECK_SHIFT, host_words
 
-__all__ = ["checks_of", "restamp", "scatter", "seal"]
+__all__ = ["STAMP_KERNELS", "checks_of", "restamp", "scatter", "seal"]
+
+STAMP_KERNELS: Final = "dueline.store.stamp_kernels"
 
 _UNCHECKED = np.uint64(~MARK_CHECK_MASK & (1 << 64) - 1)
 _SHIFT = np.uint64(MARK_CHECK_SHIFT)
+_KEEP: Final = np.empty(0, dtype=np.int64)
 
 
 def seal(
@@ -71,6 +75,30 @@ def restamp(  # noqa: PLR0913 - the fields that a log decides, keyword-only
         marks: new flags and numbers (check bits zero); None keeps the old ones.
         store_host: the new store host of records with room for it; None keeps the old one.
     """
+    stamp_kernels = compiled.ready(STAMP_KERNELS)
+    if stamp_kernels is None:
+        _restamp(data, starts, positions, store_ms, queue_offsets, marks, store_host)
+        return
+    is_done = stamp_kernels.restamp(
+        data,
+        *map(np.ascontiguousarray, (starts, positions, store_ms)),
+        _KEEP if queue_offsets is None else np.ascontiguousarray(queue_offsets),
+        _KEEP if marks is None else np.ascontiguousarray(marks).view(np.int64),
+        np.frombuffer(store_host or b"", dtype=np.uint8),
+    )
+    assert is_done, "records stand within their array"
+
+
+def _restamp(  # noqa: PLR0913 - the fields that a log decides, private
+    data: npt.NDArray[np.uint8],
+    starts: Int64s,
+    positions: Int64s,
+    store_ms: Int64s,
+    queue_offsets: Int64s | None,
+    marks: npt.NDArray[np.uint64] | None,
+    store_host: bytes | None,
+) -> None:
+    """`stamp_kernels.restamp` with arrays."""
     headers = kernels.headers(data, starts)
     old = headers["mark"].astype(np.uint64)
     new = old & _UNCHECKED if marks is None else marks

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,9 @@ from dueline.store.run import Units
 from dueline.store.states import MOVED
 
 __all__ = ["Admit", "PutManyResult", "PutResult", "Putter"]
+
+ENCODER_COUNT: Final = 2
+"""Threads that encode a large table: more would take the processor from what is due."""
 
 Admit = Callable[[Mapping[str, int]], None]
 """May rows go to these topics? Given the highest queue id of each; raises if not."""
@@ -278,16 +282,25 @@ class Putter:
         """
         self._core.check_open()
         now_ms = self._core.clock.now_ms()
-        part_rows = self._core.options.thresholds.part_rows
-        starts = range(0, max(table.num_rows, 1), part_rows)
         try:
-            parts = [self._encode(table.slice(start, part_rows), now_ms) for start in starts]
+            parts = self._encode_parts(table, now_ms)
         except BrokerError:
             self._encode(table, now_ms)  # refuses it too, and counts rows from the table's first
             raise
         if admit is not None:
             admit(_last_queue_ids(parts))
         return self._put_parts(parts)
+
+    def _encode_parts(self, table: pa.Table, now_ms: int) -> list[bulk.Bulk]:
+        """Encode a table in parts, several at a time: nearly all of it needs no interpreter."""
+        part_rows = self._core.options.thresholds.part_rows
+        tables = [
+            table.slice(start, part_rows) for start in range(0, max(table.num_rows, 1), part_rows)
+        ]
+        if len(tables) == 1:
+            return [self._encode(table, now_ms)]
+        with ThreadPoolExecutor(ENCODER_COUNT, thread_name_prefix="encoder") as encoders:
+            return list(encoders.map(lambda part: self._encode(part, now_ms), tables))
 
     def _encode(self, table: pa.Table, now_ms: int) -> bulk.Bulk:
         core = self._core

@@ -14,7 +14,6 @@ from dueline import compiled
 from dueline.message import Message
 from dueline.store.block import BLOCK_KERNELS
 from dueline.store.consume_queue import UNIT_DTYPE
-from dueline.store.properties import key_hash
 
 pytest.importorskip("numba")
 
@@ -54,12 +53,3 @@ def test_entries_of_one_queue_stand_together(kernels: Any) -> None:
 
     assert units.tolist() == [(1_000, 51, 98), (0, 50, 97), (2_000, 52, 99), (3_000, 53, 100)]
     assert starts.tolist() == [1, 4]
-
-
-@given(st.text(max_size=200))
-def test_hashes_of_keys_are_those_of_the_index(kernels: Any, key: str) -> None:
-    data = key.encode("utf-8", "ignore")
-
-    found = kernels._key_hash(np.frombuffer(b"x" + data, dtype=np.uint8), 1, 1 + len(data))
-
-    assert found == key_hash(data.decode())

@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 from tests.unit.store.test_record import SAMPLES
 
 from dueline import compiled
 from dueline.store.kernels import read_only
 from dueline.store.layout import HEADER_SIZE, RECORD_SIZE_MIN
+from dueline.store.properties import key_hash
 from dueline.store.record import seal
 
 pytest.importorskip("numba")
@@ -52,3 +55,12 @@ def test_a_place_outside_of_the_bytes_is_no_record(kernels: Any) -> None:
 
 def test_sizes_are_those_of_the_codec(kernels: Any) -> None:
     assert (kernels.HEADER_SIZE, kernels.SIZE_MIN) == (HEADER_SIZE, RECORD_SIZE_MIN)
+
+
+@given(st.text(max_size=200))
+def test_hashes_of_keys_are_those_of_the_index(kernels: Any, key: str) -> None:
+    data = key.encode("utf-8", "ignore")
+
+    found = kernels.key_hash(np.frombuffer(b"x" + data, dtype=np.uint8), 1, 1 + len(data))
+
+    assert found == key_hash(data.decode())

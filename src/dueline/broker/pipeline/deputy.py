@@ -34,6 +34,11 @@ ROW_COUNT_MAX: Final = 4_096
 SIZE_BYTES_MAX: Final = 4 << 20
 """Of one portion; locks are given back in between."""
 
+BEHIND_MS: Final = 1_000
+BEHIND_RATIO: Final = 8
+"""Once something is so late, portions are so many times as large: each waits for the disk and looks
+for the next one, which is most of the time that small ones take."""
+
 REST_RATIO: Final = 10
 REST_S_MAX: Final = 0.25
 """So many times as long as a look takes, nobody looks again: others need the store's lock. Where
@@ -75,7 +80,8 @@ class Deputy:
             pause_s = PAUSE_S_MAX if left_ms is None else min(left_ms / 1000, PAUSE_S_MAX)
             return max(pause_s, self._look_s - ended_s)
         try:
-            return self._carry_over()
+            is_behind = left_ms <= -LEAD_MS - BEHIND_MS
+            return self._carry_over(BEHIND_RATIO if is_behind else 1)
         except Unavailable as error:
             log.info("left to the pipeline for now: %s", error)
             return PAUSE_S_MAX
@@ -92,17 +98,18 @@ class Deputy:
         due_ms = self._store.next_due_ms()
         return None if due_ms is None else due_ms - LEAD_MS - self._store.clock.now_ms()
 
-    def _carry_over(self) -> float:
-        """One portion; returns how long to rest."""
+    def _carry_over(self, ratio: int) -> float:
+        """One portion, so many times the usual one; returns how long to rest."""
+        row_count_max = ratio * ROW_COUNT_MAX
         room_bytes = self._store.delivery_room_bytes()
         if not room_bytes:
             return PAUSE_S_MAX
         end = self._store.next_corner(
             until_ms=self._store.clock.now_ms() + AHEAD_MS,
-            row_count_max=ROW_COUNT_MAX,
-            size_bytes_max=min(room_bytes, SIZE_BYTES_MAX),
+            row_count_max=row_count_max,
+            size_bytes_max=min(room_bytes, ratio * SIZE_BYTES_MAX),
         )
-        window = self._store.window(end, row_count_max=ROW_COUNT_MAX)
+        window = self._store.window(end, row_count_max=row_count_max)
         if end == CORNER_START or not len(window):
             return _AGAIN_S
         result = pass_on(self._store, window)

@@ -303,6 +303,24 @@ def test_a_crowd_is_carried_over_in_portions(
     assert bodies(store) == [b"%d" % number for number in range(25)]
 
 
+def test_portions_are_larger_once_it_is_behind(
+    store: Store, stand_in: Deputy, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deputy, "ROW_COUNT_MAX", 2)
+    store.put_all([delayed(100, b"%d" % number) for number in range(25)])
+    wall.advance(100 + deputy.BEHIND_MS - 1)
+
+    stand_in.turn()
+    assert store.pending_count() == 23
+
+    wall.advance(1)
+    stand_in.turn()
+    assert store.pending_count() == 23 - 2 * deputy.BEHIND_RATIO
+    work(stand_in)
+    store.open_gate()
+    assert bodies(store) == [b"%d" % number for number in range(25)]
+
+
 def test_large_messages_go_in_smaller_portions(
     store: Store, stand_in: Deputy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,155 @@
+"""Rows of a table by kernels: byte for byte what arrays make of them, refused for one reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from tests.unit.store.making import START_MS
+from tests.unit.store.test_bulk import HOST, RULES
+from tests.unit.store.test_record import V6
+
+from dueline import compiled
+from dueline.errors import BrokerError, InvalidRequest
+from dueline.message import UniqueIds
+from dueline.store import bulk
+from dueline.store.block import BLOCK_KERNELS
+from dueline.store.bulk_rows import BULK_KERNELS, BulkRows, written
+
+pytest.importorskip("numba")
+
+TEXTS = st.one_of(st.none(), st.text(st.characters(codec="utf-8", max_codepoint=300), max_size=9))
+ROWS = st.tuples(
+    st.sampled_from(["t", "a-long-topic"]),
+    st.binary(max_size=30),
+    st.one_of(st.none(), st.integers(0, 12)),
+    st.sampled_from(["deliver_at_ms", "delay_ms", "delay_level", None]),
+    st.integers(0, 99_999),
+    TEXTS,
+    TEXTS,
+    TEXTS,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> None:
+    assert compiled.load([BLOCK_KERNELS, BULK_KERNELS])
+
+
+def table_of(rows: list[Any]) -> pa.Table:
+    def when(name: str, start: int) -> list[int | None]:
+        return [start + row[4] if row[3] == name else None for row in rows]
+
+    return pa.table(
+        {
+            "topic": pa.array([row[0] for row in rows], pa.string()),
+            "body": pa.array([row[1] for row in rows], pa.binary()),
+            "queue_id": pa.array([row[2] for row in rows], pa.int32()),
+            "deliver_at_ms": pa.array(when("deliver_at_ms", START_MS), pa.int64()),
+            "delay_ms": pa.array(when("delay_ms", 0), pa.int64()),
+            "delay_level": pa.array(when("delay_level", 0), pa.int32()),
+            "keys": pa.array([row[5] for row in rows], pa.string()),
+            "tags": pa.array([row[6] for row in rows], pa.string()),
+            "unique_id": pa.array([row[7] for row in rows], pa.string()),
+        }
+    )
+
+
+def encoded(table: pa.Table, host: bytes) -> dict[str, Any]:
+    ids = UniqueIds(host=HOST, start_ms=START_MS)
+    try:
+        rows = bulk.encode(table, now_ms=START_MS, rules=RULES, ids=ids, store_host=host)
+    except BrokerError as error:
+        return {"refused": str(error), "details": error.details}
+    made = ids.prefix.encode()  # random: of another maker in the other encoding
+    return {
+        "sizes": rows.sizes.tolist(),
+        "due_ms": rows.due_ms.tolist(),
+        "key_counts": [len(hashes) for hashes in rows.key_hashes.to_pylist()],
+        "ids": [each.replace(made, b"*") for each in rows.unique_ids.to_pylist()],
+        "maker": made,
+        "rows": rows,
+    }
+
+
+def stamped(rows: bulk.Bulk) -> bulk.Bulk:
+    rows.stamp(
+        positions=rows.starts + 5,
+        queue_offsets=rows.starts + 7,
+        store_ms=START_MS + 3,
+        first_seq=11,
+        level_delays_ms=np.array(RULES.levels.delays_ms, dtype=np.int64),
+    )
+    return rows
+
+
+@given(st.lists(ROWS, max_size=8), st.integers(0, 3), st.sampled_from([HOST, V6]))
+def test_kernels_and_arrays_agree(rows: list[Any], skipped: int, host: bytes) -> None:
+    table = table_of([("t", b"skipped", 1, None, 0, "k", "g", "i")] * skipped + rows)
+    table = table.slice(skipped)
+    named = table.set_column(
+        8, "unique_id", pa.array([row[7] or f"id-{n}" for n, row in enumerate(rows)], pa.string())
+    )
+
+    found = encoded(named, host)
+    with compiled.switched_off():
+        expected = encoded(named, host)
+
+    assert found.keys() == expected.keys()
+    if "refused" in expected:
+        assert found == expected
+        return
+    one, other = stamped(found["rows"]), stamped(expected["rows"])
+    assert one.data.tobytes() == other.data.tobytes()
+    assert one.starts.tolist() == other.starts.tolist()
+    assert one.sizes.tolist() == other.sizes.tolist()
+    assert one.key_hashes.to_pylist() == other.key_hashes.to_pylist()
+    assert one.unique_ids.to_pylist() == other.unique_ids.to_pylist()
+
+
+@given(st.lists(ROWS, max_size=8))
+def test_ids_that_are_missing_are_made(rows: list[Any]) -> None:
+    found = encoded(table_of(rows), HOST)
+    with compiled.switched_off():
+        expected = encoded(table_of(rows), HOST)
+
+    for name in ("refused", "details", "sizes", "due_ms", "key_counts", "ids"):
+        assert found.get(name) == expected.get(name)
+
+
+def test_properties_that_no_record_can_hold_are_refused() -> None:
+    table = pa.table({"topic": ["t", "t"], "body": [b"", b""], "keys": ["", "k" * 32_767]})
+
+    with pytest.raises(InvalidRequest, match="row 1: properties: expected 0 to 32767 bytes"):
+        encoded_or_raise(table)
+
+
+def encoded_or_raise(table: pa.Table) -> bulk.Bulk:
+    ids = UniqueIds(host=HOST, start_ms=START_MS)
+    return bulk.encode(table, now_ms=START_MS, rules=RULES, ids=ids, store_host=HOST)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"properties": pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string()))},
+        {"keys": pa.array(["a\x01b"])},
+        {"tags": pa.array(["\x02"])},
+    ],
+)
+def test_what_is_not_usual_is_left_to_the_caller(columns: dict[str, Any]) -> None:
+    rows = BulkRows(
+        columns={"body": pa.array([b"x"]), **columns},
+        due_ms=np.array([START_MS], dtype=np.int64),
+        level=np.zeros(1, dtype=np.int32),
+        names=["t"],
+        topic=np.zeros(1, dtype=np.int32),
+        queue_id=np.zeros(1, dtype=np.int32),
+    )
+    ids = UniqueIds(host=HOST, start_ms=START_MS)
+
+    assert written(rows, now_ms=START_MS, ids=ids, store_host=HOST) is None
