@@ -36,6 +36,9 @@ HEADER_SIZE: Final = 88
 RECORD_SIZE_MIN: Final = HEADER_SIZE + 3
 HOST_SIZE: Final = 8
 HOST_V6_EXTRA: Final = 12
+MAGIC_END_AT: Final = 7
+LONG_TOPIC_END: Final = 0xAB
+"""The last byte of the magic number of a record whose topic's size has two bytes."""
 
 SIZE_MAGIC: Final = struct.Struct(">II")
 SIZE_MAGIC_POSITION: Final = struct.Struct(">II20xq")
@@ -62,6 +65,22 @@ def host_sizes(sys_flag: int) -> tuple[int, int]:
 def sys_flag_of(head: bytes | memoryview) -> int:
     """The sysFlag in a record's first bytes."""
     return int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
+
+
+def properties_of(record: bytes) -> bytes:
+    """The properties of a sound record, as they are stored."""
+    body_at = HEADER_SIZE
+    sys_flag = sys_flag_of(record)
+    if sys_flag:
+        body_at = header(*host_sizes(sys_flag)).size
+    at = body_at + int.from_bytes(record[body_at - 4 : body_at], "big")
+    topic_at = at + (2 if record[MAGIC_END_AT] == LONG_TOPIC_END else 1)
+    return record[topic_at + int.from_bytes(record[at:topic_at], "big") + 2 :]
+
+
+def queue_offset_of(record: bytes) -> int:
+    """Where a record stands in its queue."""
+    return int.from_bytes(record[QUEUE_OFFSET], "big")
 
 
 def with_queue_offset(record: bytes | memoryview, offset: int) -> bytes:
