@@ -16,13 +16,11 @@ from dueline.store import Record
 from dueline.store.layout import (
     HEADER_SIZE,
     HOST_SIZE,
-    LONG_TOPIC_END,
-    MAGIC_END_AT,
     header,
     properties_of,
     sys_flag_of,
 )
-from dueline.store.record import decode_checked, is_delayed
+from dueline.store.record import MAGIC, decode_checked, is_delayed
 
 __all__ = ["Ack", "Held", "Holding", "Outcomes", "Plain", "Taken"]
 
@@ -95,10 +93,10 @@ class Held:
         None: it has hosts of IPv6, a long topic or a compressed body.
         """
         data = self.data
-        if data[MAGIC_END_AT] == LONG_TOPIC_END or sys_flag_of(data) & _UNUSUAL:
+        (_, magic, _, queue_id, _, queue_offset, _, sys_flag, born_ms, born_host, store_ms,
+         store_host, times, mark, body_size) = _HEADER.unpack_from(data)  # fmt: skip
+        if magic != MAGIC or sys_flag & _UNUSUAL:
             return None
-        (_, _, _, queue_id, _, queue_offset, _, _, born_ms, born_host, store_ms, store_host, times,
-         mark, body_size) = _HEADER.unpack_from(data)  # fmt: skip
         body = data[HEADER_SIZE : HEADER_SIZE + body_size]
         return Plain(
             queue_id,

@@ -20,7 +20,8 @@ from dueline.admission import RESERVED_PROPERTIES
 from dueline.broker.inflight import Held, Plain
 from dueline.broker.retries import ATTEMPT_MAX
 from dueline.message import format_host
-from dueline.server.grpc.convert import due_ms_of, proto_of, set_time, type_of
+from dueline.schedule import DELAY_NAMES
+from dueline.server.grpc.convert import MessageType, due_ms_of, proto_of, set_time, type_of
 from dueline.server.grpc.framing import framed
 from dueline.server.grpc.stubs import message_class
 
@@ -29,6 +30,15 @@ __all__ = ["MessageWriter"]
 _Received: Final = message_class("ReceiveMessageResponse")
 _Duration: Final = message_class("Duration")
 _INT64_END: Final = 1 << 63
+_MEANING: Final = DELAY_NAMES | {
+    "RETRY_TOPIC",
+    "TIMER_OUT_MS",
+    "TRACE_CONTEXT",
+    "TRAN_MSG",
+    "__BORNHOST",
+    "__SHARDINGKEY",
+}
+"""Properties that change more of a message than a field of their own."""
 
 # Keys, in the order in which the fields are written.
 _MESSAGE: Final = b"\x12"  # of the answer
@@ -37,6 +47,7 @@ _NAME, _VALUE = b"\x0a", b"\x12"  # of a property
 _TAG, _KEY, _ID = b"\x0a", b"\x12", b"\x1a"  # and of its system properties, these and all below
 _DIGEST: Final = b"\x22\x24\x08\x02\x12\x20"  # 36 bytes: MD5, and a text of 32
 _KIND: Final = b"\x28\x01\x30"  # the encoding, which is none, before it
+_NORMAL: Final = bytes([MessageType["NORMAL"]])
 _BORN, _BORN_HOST, _STORED, _STORE_HOST, _DUE = b"\x3a", b"\x42", b"\x4a", b"\x52", b"\x5a"
 _RECEIPT, _QUEUE, _OFFSET, _INVISIBLE = b"\x62", b"\x68", b"\x70", b"\x7a"
 _ATTEMPT, _GROUP, _TRACE = b"\x80\x01", b"\x8a\x01", b"\x92\x01"
@@ -56,7 +67,7 @@ class MessageWriter:
         duration = _Duration()
         set_time(duration, invisible_ms)
         self._head = _TOPIC + _sized(topic.SerializeToString())
-        self._invisible = _INVISIBLE + _sized(duration.SerializeToString())
+        self._invisible = _INVISIBLE + _sized(duration.SerializeToString()) + _ATTEMPT
 
     def write(self, held: Held) -> bytes:
         """A message as an answer of its own, in its frame."""
@@ -78,48 +89,74 @@ class MessageWriter:
         return _Received(message=message)
 
     def _quick(self, held: Held, plain: Plain) -> bytes:
-        system = self._system(held, plain)
-        parts = [self._head, _users(held.properties), _SYSTEM, _varint(len(system)), system]
-        if plain.body:
-            parts += (_BODY, _varint(len(plain.body)), plain.body)
-        message = b"".join(parts)
-        return framed(_MESSAGE + _varint(len(message)) + message)
+        properties, body = held.properties, plain.body
+        if plain.is_delayed or not _MEANING.isdisjoint(properties):
+            kind, born_host, due, end = _meaning(properties, plain)
+        else:
+            kind, born_host, due, end = _NORMAL, _host(plain.born_host), b"", b""
+        receipt = held.receipt.encode()
+        attempt = _varint(min(plain.reconsume_times + held.attempt, ATTEMPT_MAX))
+        system = b"".join(
+            (
+                _texts(properties),
+                _DIGEST,
+                hashlib.md5(body, usedforsecurity=False).hexdigest().upper().encode(),
+                _KIND,
+                kind,
+                _BORN,
+                _time(plain.born_ms),
+                _BORN_HOST,
+                born_host,
+                _STORED,
+                _time(plain.store_ms),
+                _STORE_HOST,
+                _host(plain.store_host),
+                due,
+                _RECEIPT,
+                _varint(len(receipt)),
+                receipt,
+                _QUEUE + _varint(plain.queue_id) if plain.queue_id else b"",
+                _OFFSET,
+                _varint(plain.queue_offset),
+                self._invisible,
+                attempt,
+                end,
+            )
+        )
+        parts = (
+            self._head,
+            _users(properties),
+            _SYSTEM,
+            _varint(len(system)),
+            system,
+            _BODY + _varint(len(body)) if body else b"",
+            body,
+        )
+        size = sum(map(len, parts))
+        return framed(b"".join((_MESSAGE, _varint(size), *parts)))
 
-    def _system(self, held: Held, plain: Plain) -> bytes:
-        properties = held.properties
-        own_host = properties.get("__BORNHOST")
-        attempt = min(plain.reconsume_times + held.attempt, ATTEMPT_MAX)
-        parts = [
-            _texts(properties),
-            _DIGEST,
-            hashlib.md5(plain.body, usedforsecurity=False).hexdigest().upper().encode(),
-            _KIND,
-            _varint(type_of(properties)),
-            _BORN,
-            _time(plain.born_ms),
-            _BORN_HOST,
-            _host(plain.born_host) if own_host is None else _sized(own_host.encode()),
-            _STORED,
-            _time(plain.store_ms),
-            _STORE_HOST,
-            _host(plain.store_host),
-        ]
-        due_ms = due_ms_of(properties, is_delayed=plain.is_delayed, store_ms=plain.store_ms)
-        if due_ms is not None:
-            parts += (_DUE, _time(due_ms))
-        parts += (_RECEIPT, _sized(held.receipt.encode()))
-        if plain.queue_id:
-            parts += (_QUEUE, _varint(plain.queue_id))
-        parts += (_OFFSET, _varint(plain.queue_offset), self._invisible, _ATTEMPT, _varint(attempt))
-        for key, name in ((_GROUP, "__SHARDINGKEY"), (_TRACE, "TRACE_CONTEXT")):
-            if name in properties:
-                parts += (key, _sized(properties[name].encode()))
-        return b"".join(parts)
+
+def _meaning(properties: dict[str, str], plain: Plain) -> tuple[bytes, bytes, bytes, bytes]:
+    """What only some messages have: kind, born host, due time, and the fields at the end."""
+    due_ms = due_ms_of(properties, is_delayed=plain.is_delayed, store_ms=plain.store_ms)
+    own_host = properties.get("__BORNHOST")
+    end = b""
+    for key, name in ((_GROUP, "__SHARDINGKEY"), (_TRACE, "TRACE_CONTEXT")):
+        if name in properties:
+            end += key + _sized(properties[name].encode())
+    return (
+        _varint(type_of(properties)),
+        _host(plain.born_host) if own_host is None else _sized(own_host.encode()),
+        b"" if due_ms is None else _DUE + _time(due_ms),
+        end,
+    )
 
 
 def _users(properties: dict[str, str]) -> bytes:
     """The properties that are the user's own, as a map."""
     names = properties.keys() - RESERVED_PROPERTIES
+    if not names:
+        return b""
     return b"".join(
         [
             _USER
@@ -131,14 +168,15 @@ def _users(properties: dict[str, str]) -> bytes:
 
 def _texts(properties: dict[str, str]) -> bytes:
     """Tag, keys and id."""
-    parts = []
+    found = b""
     if "TAGS" in properties:
-        parts.append(_TAG + _sized(properties["TAGS"].encode()))
+        found = _TAG + _sized(properties["TAGS"].encode())
     if "KEYS" in properties:
-        parts += [_KEY + _sized(key.encode()) for key in properties["KEYS"].split()]
+        keys = properties["KEYS"].split()
+        found += b"".join([_KEY + _sized(key.encode()) for key in keys])
     if "UNIQ_KEY" in properties:
-        parts.append(_ID + _sized(properties["UNIQ_KEY"].encode()))
-    return b"".join(parts)
+        found += _ID + _sized(properties["UNIQ_KEY"].encode())
+    return found
 
 
 @lru_cache(maxsize=1_024)  # those of messages that were sent together are the same
