@@ -40,6 +40,7 @@ MAGIC_END_AT: Final = 7
 LONG_TOPIC_END: Final = 0xAB
 """The last byte of the magic number of a record whose topic's size has two bytes."""
 
+_U32: Final = struct.Struct(">I")
 SIZE_MAGIC: Final = struct.Struct(">II")
 SIZE_MAGIC_POSITION: Final = struct.Struct(">II20xq")
 STORE_MS_END: Final = STORE_MS_AT + HOST_V6_EXTRA + 8
@@ -69,11 +70,9 @@ def sys_flag_of(head: bytes | memoryview) -> int:
 
 def properties_of(record: bytes) -> bytes:
     """The properties of a sound record, as they are stored."""
-    body_at = HEADER_SIZE
-    sys_flag = sys_flag_of(record)
-    if sys_flag:
-        body_at = header(*host_sizes(sys_flag)).size
-    at = body_at + int.from_bytes(record[body_at - 4 : body_at], "big")
+    (sys_flag,) = _U32.unpack_from(record, SYS_FLAG_AT)
+    body_at = header(*host_sizes(sys_flag)).size if sys_flag else HEADER_SIZE
+    at = body_at + _U32.unpack_from(record, body_at - 4)[0]
     topic_at = at + (2 if record[MAGIC_END_AT] == LONG_TOPIC_END else 1)
     return record[topic_at + int.from_bytes(record[at:topic_at], "big") + 2 :]
 
@@ -94,7 +93,7 @@ def split(records: memoryview) -> Iterator[memoryview]:
     """Each of the sound records that stand one behind the other."""
     at = 0
     while at < len(records):
-        end = at + int.from_bytes(records[at : at + 4], "big")
+        end = at + _U32.unpack_from(records, at)[0]
         yield records[at:end]
         at = end
 
