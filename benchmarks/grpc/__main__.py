@@ -6,7 +6,8 @@
 The broker runs as a process of its own, so that its processor time is its own. The callers (`load`)
 share four connections. A receive takes up to 32 messages and an acknowledgement up to 32 receipts,
 as the clients do; all are counted in messages. Every send and every acknowledgement is on disk when
-it is answered.
+it is answered. So many callers have a topic of their own to receive from: a group is handed 20,000
+messages of a queue and no more before it acknowledges some.
 
 `--before`: the same with the broker of another work tree of this repository, in the same run.
 `--apache`: the same with Apache's broker and proxy in one process (local mode), if Java and Maven
@@ -26,14 +27,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grpc.brokers import Running, apache, dueline
+from benchmarks.grpc.brokers import CALLERS, TOPICS, Running, apache, dueline
 from benchmarks.grpc.load import Connection, connect
 from dueline.server.grpc.stubs import message_class
 
-CALLERS = (1, 8, 64)
 CONNECTIONS = 4
 SEND_TOPIC = {"name": "bench-send"}
-TOPIC = {"name": "bench"}
 FILL_COUNT = 100_000
 FILL_BATCH = 250
 GROUP = {"name": "bench"}
@@ -50,7 +49,8 @@ class Bench:
     def __init__(self, broker: Running, *, seconds: float, body: bytes) -> None:
         self.broker = broker
         self._seconds = seconds
-        self._receipts: list[str] = []
+        self._topic = ""
+        self._receipts: list[tuple[str, str]] = []
         self._connections: list[Connection] = []
         self._end_s = 0.0
         self._count = 0
@@ -66,18 +66,26 @@ class Bench:
             ],
         )
         system = {"message_id": "m0", "message_type": 1, "queue_id": 0}
-        message = {"topic": TOPIC, "body": body, "system_properties": system}
-        self._fill = _bytes("SendMessageRequest", messages=[message] * FILL_BATCH)
-        self._fill_count = FILL_COUNT // FILL_BATCH
-        self._receive = _bytes(
-            "ReceiveMessageRequest",
-            group=GROUP,
-            message_queue={"topic": TOPIC, "id": -1},
-            filter_expression={"type": 1, "expression": "*"},
-            batch_size=32,
-            invisible_duration={"seconds": 600},
-            long_polling_timeout={"seconds": 0},
-        )
+        message = {"body": body, "system_properties": system}
+        self._fills = {
+            topic: _bytes(
+                "SendMessageRequest", messages=[{**message, "topic": {"name": topic}}] * FILL_BATCH
+            )
+            for topic in TOPICS
+        }
+        self._fill_count = 0
+        self._receives = {
+            topic: _bytes(
+                "ReceiveMessageRequest",
+                group=GROUP,
+                message_queue={"topic": {"name": topic}, "id": -1},
+                filter_expression={"type": 1, "expression": "*"},
+                batch_size=32,
+                invisible_duration={"seconds": 600},
+                long_polling_timeout={"seconds": 0},
+            )
+            for topic in TOPICS
+        }
 
     async def open(self, *, is_tls: bool) -> None:
         self._connections = [
@@ -91,13 +99,15 @@ class Bench:
 
     async def fill(self) -> None:
         """Messages to receive. Apache's new groups begin at the end: it comes first."""
-        self._end_s = time.monotonic() + self._seconds
-        await self._connections[0].run(1, self._next_receive, self._received)
-        await self._connections[0].run(4, self._next_fill, self._sent)
+        for self._topic in TOPICS:
+            self._end_s, self._is_empty = time.monotonic() + self._seconds, False
+            await self._connections[0].run(1, self._next_receive, self._received)
+            self._fill_count = FILL_COUNT // FILL_BATCH
+            await self._connections[0].run(4, self._next_fill, self._sent)
 
     def _next_fill(self) -> tuple[str, bytes] | None:
         self._fill_count -= 1
-        return ("SendMessage", self._fill) if self._fill_count >= 0 else None
+        return ("SendMessage", self._fills[self._topic]) if self._fill_count >= 0 else None
 
     async def measure(self, kind: str, count: int) -> tuple[float, float]:
         """Messages a second, and the broker's processor time for each, in microseconds."""
@@ -106,6 +116,7 @@ class Bench:
             "receive": (self._next_receive, self._received),
             "acknowledge": (self._next_ack, self._acknowledged),
         }
+        self._topic = f"bench-{count}"
         used = self._connections[: min(count, CONNECTIONS)]
         self._count, self._is_empty = 0, False
         start_s, start_cpu_s = time.monotonic(), self.broker.cpu_s()
@@ -128,14 +139,15 @@ class Bench:
 
     def _next_receive(self) -> tuple[str, bytes] | None:
         is_on = self._has_time() and not self._is_empty
-        return ("ReceiveMessage", self._receive) if is_on else None
+        return ("ReceiveMessage", self._receives[self._topic]) if is_on else None
 
     def _received(self, method: str, messages: list[bytes]) -> None:
         count = 0
         for each in messages:
             answer = _Received.FromString(each)
             if answer.WhichOneof("content") == "message":
-                self._receipts.append(answer.message.system_properties.receipt_handle)
+                receipt = answer.message.system_properties.receipt_handle
+                self._receipts.append((self._topic, receipt))
                 count += 1
         self._is_empty = not count
         self._count += count
@@ -144,8 +156,13 @@ class Bench:
         some, self._receipts = self._receipts[:32], self._receipts[32:]
         if not some or not self._has_time():
             return None
-        entries = [{"message_id": "m0", "receipt_handle": receipt} for receipt in some]
-        return "AckMessage", _bytes("AckMessageRequest", group=GROUP, topic=TOPIC, entries=entries)
+        topic = {"name": some[0][0]}
+        entries = [
+            {"message_id": "m0", "receipt_handle": receipt}
+            for name, receipt in some
+            if name == topic["name"]
+        ]
+        return "AckMessage", _bytes("AckMessageRequest", group=GROUP, topic=topic, entries=entries)
 
     def _acknowledged(self, method: str, messages: list[bytes]) -> None:
         answer = _Acknowledged.FromString(messages[0])

@@ -19,11 +19,21 @@ from tests.waiting import wait_until
 
 from dueline.wire import RequestCode, ResponseCode
 
-__all__ = ["Running", "apache", "dueline"]
+__all__ = ["CALLERS", "TOPICS", "Running", "apache", "dueline"]
 
-TOPICS = ("bench", "bench-send")
+CALLERS = (1, 8, 64)
+TOPICS = tuple(f"bench-{count}" for count in CALLERS)
 SETTINGS = {"flushDiskType": "SYNC_FLUSH", "mappedFileSizeCommitLog": str(1 << 30)}
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC")
+
+_PROGRAM = """
+from dueline import compiled
+from dueline.server.process import KERNELS
+from tests.grpc.broker import main
+compiled.load(KERNELS)
+main()
+"""
+"""The broker, with its kernels as `dueline serve` has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +53,7 @@ class Running:
 @contextlib.contextmanager
 def dueline(name: str, tree: Path, folder: Path) -> Iterator[Running]:
     """The broker of a work tree."""
-    command = [str(tree / ".venv/bin/python"), "-m", "tests.grpc.broker", str(folder)]
+    command = [str(tree / ".venv/bin/python"), "-c", _PROGRAM, str(folder)]
     with subprocess.Popen(
         command,
         cwd=tree,
@@ -98,7 +108,7 @@ class Proxy(Apache):
         paths = ("-pm", "LOCAL", "-n", self.name_server, "-bc", str(broker), "-pc")
         self.broker_process = self._java(self._jvm, main, str(proxy), options=paths)
         wait_until(self._is_listening, what="Apache's proxy")
-        for topic in TOPICS:  # the proxy makes none by itself, nor a group
+        for topic in (*TOPICS, "bench-send"):  # the proxy makes none by itself, nor a group
             self._make_topic(topic)
         self._make_group("bench")
 

@@ -22,8 +22,10 @@ leaves them plain Python; tests run them in both ways.
 
 The cache is `$XDG_CACHE_HOME/dueline/kernels/<digest>`, or below `~/.cache`; the digest is that of
 all kernels' source and of what that imports, of Numba and of the processor. Several processes may
-start at once: the first one compiles and the others wait for it, in the background. What cannot be
-loaded is made anew, and without a place to write to, each process compiles for itself.
+start at once: the first one has all of it compiled and the others wait for it, in the background. A
+process of its own compiles, because the compiler keeps 150 MB for as long as its process lives.
+What cannot be loaded is made anew, and without a place to write to, each process compiles for
+itself.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ import logging
 import os
 import re
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -45,7 +48,7 @@ from typing import Any, Final, TypeVar
 
 from dueline.cache import cache_folder
 
-__all__ = ["BYTES", "kernel", "load", "load_soon", "ready", "switched_off"]
+__all__ = ["BYTES", "kernel", "load", "load_soon", "make", "ready", "switched_off"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +59,11 @@ LOCK_S_MAX: Final = 120.0
 """How long a process waits for another one that compiles the same."""
 KEPT_S_MAX: Final = 30 * 86_400.0
 """How long compiled functions are kept that nobody uses."""
+_MAKE: Final = """
+import pathlib, sys
+from dueline import compiled
+compiled.make(pathlib.Path(sys.argv[1]), sys.argv[2:])
+"""
 _PACKAGE: Final = Path(__file__).parent
 _IMPORTED: Final = re.compile(rb"^from dueline\.([\w.]+) import", re.MULTILINE)
 
@@ -139,6 +147,8 @@ def _imported(names: Sequence[str]) -> dict[str, Any]:
         return _import_all(names)
     with _locked(folder / "lock"):
         _use_cache(folder)
+        if not any(folder.rglob("*.nbi")):
+            _make_elsewhere(folder, names)
         try:
             found = _import_all(names)
         except ImportError:
@@ -156,6 +166,34 @@ def _imported(names: Sequence[str]) -> dict[str, Any]:
 
 def _import_all(names: Sequence[str]) -> dict[str, Any]:
     return {name: importlib.import_module(name) for name in names}
+
+
+def _make_elsewhere(folder: Path, names: Sequence[str]) -> None:
+    """Have another process compile into the cache; if it cannot, this one does."""
+    command = [sys.executable, "-c", _MAKE, str(folder), *names]
+    quiet = subprocess.DEVNULL
+    try:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet
+        ) as process:
+            try:
+                process.wait(LOCK_S_MAX)
+            except subprocess.TimeoutExpired:
+                process.kill()
+    except OSError as error:
+        log.info("functions are compiled in this process: %s", error)
+
+
+def make(folder: Path, names: Sequence[str]) -> None:
+    """Compile modules into a cache, and end if whoever wants that ends (see `_make_elsewhere`)."""
+
+    def follow() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+    _use_cache(folder)
+    _import_all(names)
 
 
 def _use_cache(folder: Path) -> None:

@@ -63,7 +63,7 @@ async def _wait(news: asyncio.Event, seconds: float) -> None:
 
 
 async def looked(receive: Receive, runtime: Runtime) -> list[Held]:
-    """One look, in a thread."""
+    """One look, in a thread; those of one group and topic take turns there."""
     answer: asyncio.Future[list[Held]] = asyncio.get_running_loop().create_future()
 
     def settle(found: list[Held] | BaseException) -> None:
@@ -77,5 +77,5 @@ async def looked(receive: Receive, runtime: Runtime) -> list[Held]:
     def found(messages: list[Held] | BaseException) -> None:
         runtime.post(lambda: settle(messages))
 
-    runtime.threads.submit(receive.look, found)
+    runtime.lines.submit((receive.group, receive.topic), lambda: receive.look(found))
     return await answer

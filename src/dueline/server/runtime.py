@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
+from dueline.server.lines import Lines
 from dueline.server.outbox import Outbox
 
 __all__ = ["Runtime"]
@@ -25,6 +26,7 @@ class Runtime:
         self.loop: Final = loop
         self.outbox: Final = outbox
         self.threads: Final = threads
+        self.lines: Final = Lines(threads)
         # As they are, and not by methods of ours: each send comes by here.
         self.soon: Callable[[Callable[[], None]], object] = loop.call_soon
         self.post: Callable[[Callable[[], None]], None] = outbox.post

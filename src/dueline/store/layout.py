@@ -36,7 +36,11 @@ HEADER_SIZE: Final = 88
 RECORD_SIZE_MIN: Final = HEADER_SIZE + 3
 HOST_SIZE: Final = 8
 HOST_V6_EXTRA: Final = 12
+MAGIC_END_AT: Final = 7
+LONG_TOPIC_END: Final = 0xAB
+"""The last byte of the magic number of a record whose topic's size has two bytes."""
 
+_U32: Final = struct.Struct(">I")
 SIZE_MAGIC: Final = struct.Struct(">II")
 SIZE_MAGIC_POSITION: Final = struct.Struct(">II20xq")
 STORE_MS_END: Final = STORE_MS_AT + HOST_V6_EXTRA + 8
@@ -64,6 +68,20 @@ def sys_flag_of(head: bytes | memoryview) -> int:
     return int.from_bytes(head[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big")
 
 
+def properties_of(record: bytes) -> bytes:
+    """The properties of a sound record, as they are stored."""
+    (sys_flag,) = _U32.unpack_from(record, SYS_FLAG_AT)
+    body_at = header(*host_sizes(sys_flag)).size if sys_flag else HEADER_SIZE
+    at = body_at + _U32.unpack_from(record, body_at - 4)[0]
+    topic_at = at + (2 if record[MAGIC_END_AT] == LONG_TOPIC_END else 1)
+    return record[topic_at + int.from_bytes(record[at:topic_at], "big") + 2 :]
+
+
+def queue_offset_of(record: bytes) -> int:
+    """Where a record stands in its queue."""
+    return int.from_bytes(record[QUEUE_OFFSET], "big")
+
+
 def with_queue_offset(record: bytes | memoryview, offset: int) -> bytes:
     """A copy of a record with another queue offset."""
     changed = bytearray(record)
@@ -75,7 +93,7 @@ def split(records: memoryview) -> Iterator[memoryview]:
     """Each of the sound records that stand one behind the other."""
     at = 0
     while at < len(records):
-        end = at + int.from_bytes(records[at : at + 4], "big")
+        end = at + _U32.unpack_from(records, at)[0]
         yield records[at:end]
         at = end
 

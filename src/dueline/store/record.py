@@ -74,6 +74,7 @@ _MASK32: Final = 0xFFFFFFFF
 _MASK64: Final = 0xFFFFFFFFFFFFFFFF
 _V6: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 assert _WORDS.size == HEADER_SIZE
+assert MAGIC_LONG_TOPIC & 0xFF == layout.LONG_TOPIC_END != MAGIC & 0xFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +217,7 @@ def decode(
     return record
 
 
-def decode_checked(view: memoryview) -> Record:
+def decode_checked(view: bytes | memoryview) -> Record:
     """Decode what `is_sound` was said of a moment ago: its checks are not made again."""
     return _decode_unchecked(view, position=None, path="")[0]
 

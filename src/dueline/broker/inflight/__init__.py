@@ -13,7 +13,7 @@
 It belongs to no protocol: what one receives the other may acknowledge.
 """
 
-from dueline.broker.inflight.holding import Ack, Held, Holding, Outcomes, Taken
+from dueline.broker.inflight.holding import Ack, Held, Holding, Outcomes, Plain, Taken
 from dueline.broker.inflight.inflight import InFlight
 from dueline.broker.inflight.receipt import InvalidReceipt, Receipt
 from dueline.broker.inflight.receiving import ACK_COUNT_MAX, Receive, ReceiveRequest, Receiving
@@ -26,6 +26,7 @@ __all__ = [
     "InFlight",
     "InvalidReceipt",
     "Outcomes",
+    "Plain",
     "Receipt",
     "Receive",
     "ReceiveRequest",

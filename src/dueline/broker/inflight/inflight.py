@@ -24,7 +24,6 @@ turns. Nothing here waits: `watch` says when to look again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +34,7 @@ from dueline.broker.inflight.lane import RETRY_LANE, Entry, Lane
 from dueline.broker.inflight.lane_set import LaneSet, QueueReader
 from dueline.broker.inflight.lanes import Lanes
 from dueline.broker.inflight.log import Done, LaneName, ReceiptLog, finish, hold
-from dueline.broker.inflight.receipt import InvalidReceipt, Receipt
+from dueline.broker.inflight.receipt import InvalidReceipt, Receipt, receipt_text
 from dueline.broker.inflight.taking import Take
 from dueline.clock import Clock
 from dueline.errors import BrokerError, NotFound
@@ -242,8 +241,7 @@ class InFlight:
             )
             lane.hold(
                 offset,
-                replace(
-                    entry,
+                entry._replace(
                     visible_ms=self._clock.now_ms() + duration,
                     serial=entry.serial + 1,
                     renew_until_ms=0,
@@ -267,10 +265,10 @@ class InFlight:
             if entry is None:
                 raise InvalidReceipt("receipt: expected a message that is not done, found one")
             _check_serial(entry, serial)
-            found = lane_set.read_one(lane, offset)
-            if found is None:
+            data = lane_set.read_one(lane, offset)
+            if data is None:
                 raise NotFound("message: expected its record, found that retention has deleted it")
-            return lane_set.held(lane, offset, *found)
+            return lane_set.held(lane, offset, data)
 
     def give_back(self, group: str, topic: str, receipts: Sequence[str]) -> None:
         """Taken for nobody: visible again at once, and not counted as an attempt."""
@@ -310,7 +308,7 @@ class InFlight:
             entry = lane.entries[offset]
             # The serial stays: the owner may have finished it and its word be on the way.
             lane.hold(
-                offset, replace(entry, visible_ms=self._clock.now_ms(), owner="", renew_until_ms=0)
+                offset, entry._replace(visible_ms=self._clock.now_ms(), owner="", renew_until_ms=0)
             )
         if offsets:
             self._log.append([hold(lane, offset) for offset in offsets])
@@ -328,8 +326,7 @@ class InFlight:
                 f"receipt: expected a message that {group} has received from {topic}, found "
                 f"queue {queue_id}, offset {offset}, number {serial}"
             )
-        epoch = self._log.epoch
-        return Receipt(epoch=epoch, lane=lane.number, offset=offset, serial=serial).encode()
+        return receipt_text(self._log.epoch, lane.number, offset, serial)
 
     def held_count(self, group: str, topic: str) -> int:
         """How many messages the group holds, parked ones included."""

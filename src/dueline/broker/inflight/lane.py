@@ -20,8 +20,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from dueline.budget import Budget
 
@@ -40,8 +39,7 @@ RETRY_LANE: Final = 1 << 31
 """Added to the queue id of a lane through a queue of the group's retry topic (see `lanes`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """A message that was received and is not done."""
 
     attempt: int
@@ -155,7 +153,7 @@ class Lane:
         self._times = []
         for offset, entry in self.entries.items():
             if not entry.is_parked:
-                self.hold(offset, replace(entry, visible_ms=max(entry.visible_ms - delta_ms, 0)))
+                self.hold(offset, entry._replace(visible_ms=max(entry.visible_ms - delta_ms, 0)))
 
     def is_blocked(self, message_group: int) -> bool:
         """Is an earlier message of this message group not done?"""

@@ -12,14 +12,12 @@ from typing import Final, Protocol
 from dueline.broker.inflight.holding import Held
 from dueline.broker.inflight.lane import RETRY_LANE, Lane
 from dueline.broker.inflight.log import LaneName
-from dueline.broker.inflight.receipt import Receipt
+from dueline.broker.inflight.receipt import receipt_text
 from dueline.broker.names import retry_topic
-from dueline.message import decode_properties
-from dueline.store import ReadResult, ReadStatus, Record
+from dueline.store import ReadResult, ReadStatus
 from dueline.store.reading import Accept
-from dueline.store.record import decode_checked
 
-__all__ = ["LaneSet", "QueueReader", "decoded"]
+__all__ = ["LaneSet", "QueueReader"]
 
 
 class QueueReader(Protocol):
@@ -68,27 +66,19 @@ class LaneSet:
             return self._retry_topic, lane.queue_id & ~RETRY_LANE
         return self.name.topic, lane.queue_id
 
-    def read_one(self, lane: Lane, offset: int) -> tuple[Record, dict[str, str]] | None:
-        """The message at an offset, if it is still there and sound."""
+    def read_one(self, lane: Lane, offset: int) -> bytes | None:
+        """The record at an offset, if it is still there and sound."""
         result = self.store.read(*self.source(lane), offset, count_max=1)
-        return decoded(result.records[0]) if result.status is ReadStatus.FOUND else None
+        return bytes(result.records[0]) if result.status is ReadStatus.FOUND else None
 
-    def held(self, lane: Lane, offset: int, record: Record, properties: dict[str, str]) -> Held:
+    def held(self, lane: Lane, offset: int, data: bytes) -> Held:
         entry = lane.entries[offset]
         return Held(
-            record=record,
-            properties=properties,
-            receipt=self.receipt(lane, offset),
+            data,
+            receipt=receipt_text(self._epoch, lane.number, offset, entry.serial),
             attempt=entry.attempt,
             visible_ms=entry.visible_ms,
         )
 
     def receipt(self, lane: Lane, offset: int) -> str:
-        serial = lane.entries[offset].serial
-        return Receipt(epoch=self._epoch, lane=lane.number, offset=offset, serial=serial).encode()
-
-
-def decoded(view: memoryview) -> tuple[Record, dict[str, str]]:
-    """A record that the store has just checked."""
-    record = decode_checked(view)
-    return record, decode_properties(record.properties)
+        return receipt_text(self._epoch, lane.number, offset, lane.entries[offset].serial)

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from dueline.errors import InvalidRequest
 
-__all__ = ["InvalidReceipt", "Receipt"]
+__all__ = ["InvalidReceipt", "Receipt", "receipt_text"]
 
 _LAYOUT: Final = struct.Struct(">BIIQI")
 _VERSION: Final = 1
@@ -43,8 +43,7 @@ class Receipt:
     serial: int
 
     def encode(self) -> str:
-        data = _LAYOUT.pack(_VERSION, self.epoch, self.lane, self.offset, self.serial)
-        return base64.urlsafe_b64encode(data + zlib.crc32(data).to_bytes(_CRC_SIZE, "big")).decode()
+        return receipt_text(self.epoch, self.lane, self.offset, self.serial)
 
     @classmethod
     def decode(cls, text: str) -> Self:
@@ -60,3 +59,9 @@ class Receipt:
         if version != _VERSION:
             raise InvalidReceipt(f"receipt: expected version {_VERSION}, found {version}")
         return cls(epoch=epoch, lane=lane, offset=offset, serial=serial)
+
+
+def receipt_text(epoch: int, lane: int, offset: int, serial: int) -> str:
+    """A receipt as clients get it, without the value: one is made for every message."""
+    data = _LAYOUT.pack(_VERSION, epoch, lane, offset, serial)
+    return base64.urlsafe_b64encode(data + zlib.crc32(data).to_bytes(_CRC_SIZE, "big")).decode()

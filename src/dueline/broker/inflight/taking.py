@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from dueline.broker.filters import Filter
 from dueline.broker.inflight.holding import Held, Holding
 from dueline.broker.inflight.lane import NEVER_MS, Entry, Lane
-from dueline.broker.inflight.lane_set import LaneSet, decoded
+from dueline.broker.inflight.lane_set import LaneSet
 from dueline.broker.inflight.log import Change, advance, finish, hold
-from dueline.store import ReadResult, ReadStatus, Record
+from dueline.message import decode_properties
+from dueline.store import ReadResult, ReadStatus
+from dueline.store.layout import properties_of, queue_offset_of
+from dueline.store.record import decode_checked
 
 __all__ = ["Take", "hash_group"]
 
@@ -30,6 +33,7 @@ _SCAN_COUNT_MAX: Final = 4_096
 """How many unwanted messages of a queue one call skips; the next call goes on behind them."""
 _READ_COUNT_MAX: Final = 256
 """The same where each has to be read and asked."""
+_GROUP_NAME: Final = b"__SHARDINGKEY\x01"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,28 +81,27 @@ class Take:
     def _is_renewed(self, lane: Lane, offset: int, entry: Entry) -> bool:
         if self.now_ms >= entry.renew_until_ms or not self.is_present(entry.owner):
             return False
-        lane.hold(offset, replace(entry, visible_ms=self.now_ms + RENEW_MS))
+        lane.hold(offset, entry._replace(visible_ms=self.now_ms + RENEW_MS))
         return True
 
     def _take_again(self, lane: Lane, offset: int, entry: Entry) -> bool:
         """Returns whether there was room for it."""
-        found = self.lane_set.read_one(lane, offset)
-        if found is None:  # deleted by retention, or damaged
+        data = self.lane_set.read_one(lane, offset)
+        if data is None:  # deleted by retention, or damaged
             self._finish(lane, offset)
             return True
-        if not self._has_room(found[0].size_bytes):
+        if not self._has_room(len(data)):
             return False
-        self.size_bytes += found[0].size_bytes
-        if entry.attempt + found[0].reconsume_times >= self.holding.attempt_max:
-            dead = replace(
-                entry,
+        self.size_bytes += len(data)
+        if entry.attempt + decode_checked(data).reconsume_times >= self.holding.attempt_max:
+            dead = entry._replace(
                 visible_ms=self.now_ms + DEAD_HOLD_MS,
                 serial=entry.serial + 1,
                 owner="",
                 renew_until_ms=0,
             )
             self._hold(lane, offset, dead)
-            self.dead.append(self.lane_set.held(lane, offset, *found))
+            self.dead.append(self.lane_set.held(lane, offset, data))
         else:
             self._hold_taken(
                 lane,
@@ -107,7 +110,7 @@ class Take:
                 serial=entry.serial + 1,
                 message_group=entry.message_group,
             )
-            self.messages.append(self.lane_set.held(lane, offset, *found))
+            self.messages.append(self.lane_set.held(lane, offset, data))
         return True
 
     def new(self, lane: Lane) -> None:
@@ -133,36 +136,41 @@ class Take:
 
     def _take_all(self, lane: Lane, result: ReadResult) -> int:
         """Take what is wanted of what was read; returns the offset to go on from."""
+        asks_each = lane.is_retry or self.wanted.matches is not None
         for view in result.records:
-            record, properties = decoded(view)
-            if not self._is_wanted(lane, record, properties):
+            data = bytes(view)
+            offset = queue_offset_of(data)
+            if asks_each and not self._is_wanted(lane, offset, data):
                 continue
-            if not self._has_room(len(view)):
+            if not self._has_room(len(data)):
                 self.size_bytes_max = self.size_bytes  # nothing smaller overtakes it
-                return record.queue_offset
-            if self._take_new(lane, record, properties):
-                self.size_bytes += len(view)
+                return offset
+            if self._take_new(lane, offset, data):
+                self.size_bytes += len(data)
         return result.next_offset
 
-    def _is_wanted(self, lane: Lane, record: Record, properties: dict[str, str]) -> bool:
+    def _is_wanted(self, lane: Lane, offset: int, data: bytes) -> bool:
+        properties = decode_properties(properties_of(data))
         if not lane.is_retry:
             return self.wanted.matches is None or self.wanted.matches(properties)
         own = self.lane_set.name.topic
         origin = properties.get("RETRY_TOPIC", own)
         if origin != own:
-            self.others.setdefault(origin, record.queue_offset)
+            self.others.setdefault(origin, offset)
         return origin == own
 
-    def _take_new(self, lane: Lane, record: Record, properties: dict[str, str]) -> bool:
+    def _take_new(self, lane: Lane, offset: int, data: bytes) -> bool:
         """Returns whether it is for the caller: one that has to wait its turn is parked."""
-        offset = record.queue_offset
-        message_group = hash_group(properties.get("__SHARDINGKEY", ""))
+        message_group = 0
+        if _GROUP_NAME in data:  # nearly always among the properties
+            properties = decode_properties(properties_of(data))
+            message_group = hash_group(properties.get("__SHARDINGKEY", ""))
         if message_group and lane.is_blocked(message_group):
             parked = Entry(attempt=0, visible_ms=NEVER_MS, serial=0, message_group=message_group)
             self._hold(lane, offset, parked)
             return False
         self._hold_taken(lane, offset, attempt=1, serial=1, message_group=message_group)
-        self.messages.append(self.lane_set.held(lane, offset, record, properties))
+        self.messages.append(self.lane_set.held(lane, offset, data))
         return True
 
     def _hold_taken(

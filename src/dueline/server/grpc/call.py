@@ -143,8 +143,14 @@ class Call:
     def write(self, *messages: Any) -> None:
         """Some of a stream of answers."""
         if not self.is_over:
+            self.write_framed(
+                b"".join([framed(message.SerializeToString()) for message in messages])
+            )
+
+    def write_framed(self, data: bytes) -> None:
+        """The same, as bytes: each message in its frame."""
+        if not self.is_over:
             self._begin()
-            data = b"".join([framed(message.SerializeToString()) for message in messages])
             self._way.http2.send_data(self.stream_id, data)
             self._way.changed()
 

@@ -263,15 +263,15 @@ def plain_proto(
     return message
 
 
-def due_ms_of(record: Record, properties: dict[str, str]) -> int | None:
+def due_ms_of(properties: Mapping[str, str], *, is_delayed: bool, store_ms: int) -> int | None:
     """When a delayed message was due, as its properties or its record say."""
     for name in ("TIMER_OUT_MS", "TIMER_DELIVER_MS"):
         text = properties.get(name, "")
-        if text.isdigit() and len(text) < 16:
+        if text.isdecimal() and len(text) < 16:
             return int(text)
-    if record.seq is None or "RETRY_TOPIC" in properties:
+    if not is_delayed or "RETRY_TOPIC" in properties:
         return None  # a refused message was put off by the broker, not by who sent it
-    return record.store_ms
+    return store_ms
 
 
 def filter_from(expression: Any) -> Filter:

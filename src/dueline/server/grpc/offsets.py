@@ -64,7 +64,10 @@ class GrpcOffsets:
     async def _proto(self, record: Record, request: Any) -> Any:
         def make() -> Any:
             properties = decode_properties(record.properties)
-            topic, due_ms = request.message_queue.topic, due_ms_of(record, properties)
+            due_ms = due_ms_of(
+                properties, is_delayed=record.seq is not None, store_ms=record.store_ms
+            )
+            topic = request.message_queue.topic
             return plain_proto(record, properties, topic=topic, due_ms=due_ms)
 
         return await self._parts.off_loop(make) if is_heavy(record) else make()

@@ -13,10 +13,12 @@ from typing import Any, Final
 
 from dueline.broker.inflight import ACK_COUNT_MAX, Ack, Held, Outcomes, Receive, ReceiveRequest
 from dueline.errors import BrokerError
-from dueline.server.grpc.bodies import is_heavy
+from dueline.server.grpc.bodies import HEAVY_SIZE
 from dueline.server.grpc.call import Call
 from dueline.server.grpc.codes import Code, Refused, ok, status
-from dueline.server.grpc.convert import due_ms_of, filter_from, name_of, proto_of, set_time
+from dueline.server.grpc.convert import filter_from, name_of, set_time
+from dueline.server.grpc.framing import framed
+from dueline.server.grpc.message_writer import MessageWriter
 from dueline.server.grpc.parts import Parts, client_id_of, resolve
 from dueline.server.grpc.polling import polling_s
 from dueline.server.grpc.routes import Routes, topic_of
@@ -29,6 +31,8 @@ _Received: Final = message_class("ReceiveMessageResponse")
 _Ack: Final = message_class("AckMessageResponse")
 _Changed: Final = message_class("ChangeInvisibleDurationResponse")
 _Forwarded: Final = message_class("ForwardMessageToDeadLetterQueueResponse")
+
+_BEGUN: Final = framed(_Received(status=ok()).SerializeToString())
 
 log = logging.getLogger(__name__)
 
@@ -50,19 +54,26 @@ class GrpcReceiving:
             call.write(_Received(status=_nothing()))
             return
         try:
-            answers = [_Received(status=ok())]
-            for held in messages:
-                proto = await self._proto(held, request, receive)
-                if proto is not None:
-                    answers.append(_Received(message=proto))
-            last = _Received()
-            set_time(last.delivery_timestamp, self._parts.now_ms())
-            call.write(*answers, last)
+            call.write_framed(await self._written(messages, request, receive))
             call.finish()
             await call.flushed()
         except asyncio.CancelledError:
             receive.cancel()
             raise
+
+    async def _written(self, messages: list[Held], request: Any, receive: Receive) -> bytes:
+        """All answers to a receive: that it went well, each message, and when that was."""
+        writer = MessageWriter(request.message_queue.topic, receive.invisible_ms)
+        last = _Received()
+        set_time(last.delivery_timestamp, self._parts.now_ms())
+
+        def make() -> bytes:
+            shown = [_shown(writer, held, receive) for held in messages]
+            return b"".join((_BEGUN, *shown, framed(last.SerializeToString())))
+
+        # To unpack megabytes and to sum them up takes long enough for others to notice.
+        is_heavy = any(len(held.data) > HEAVY_SIZE or held.is_compressed for held in messages)
+        return await self._parts.off_loop(make) if is_heavy else make()
 
     async def _receive(self, request: Any, call: Call) -> Receive:
         owner, group = client_id_of(call), name_of(request.group)
@@ -94,23 +105,6 @@ class GrpcReceiving:
             runtime=parts.runtime,
             enter=lambda give_up: call.peer.take(parts.polls, give_up),
         )
-
-    async def _proto(self, held: Held, request: Any, receive: Receive) -> Any:
-        def make() -> Any:
-            return proto_of(
-                held,
-                topic=request.message_queue.topic,
-                invisible_ms=receive.invisible_ms,
-                due_ms=due_ms_of(held.record, held.properties),
-            )
-
-        try:
-            # To unpack megabytes and to sum them up takes long enough for others to notice.
-            return await self._parts.off_loop(make) if is_heavy(held.record) else make()
-        except Exception:
-            # It has its attempts and then goes to the dead letters; its neighbours are received.
-            log.exception("%s: a message of %s cannot be shown", receive.group, receive.topic)
-            return None
 
     # Receipts
 
@@ -158,6 +152,15 @@ class GrpcReceiving:
         is_refusal = self._parts.clients.is_push_consumer(client_id)
         change = self._receiving.refuse if is_refusal else self._receiving.extend
         return change(group, topic, request.receipt_handle, invisible_ms)
+
+
+def _shown(writer: MessageWriter, held: Held, receive: Receive) -> bytes:
+    try:
+        return writer.write(held)
+    except Exception:
+        # It has its attempts and then goes to the dead letters; its neighbours are received.
+        log.exception("%s: a message of %s cannot be shown", receive.group, receive.topic)
+        return b""
 
 
 def _nothing() -> Any:

@@ -46,7 +46,7 @@ def test_held_message_has_the_receipt_of_its_holding(world: World, lanes: LaneSe
 
     found = lanes.read_one(lane, 1)
     assert found is not None
-    held = lanes.held(lane, 1, *found)
+    held = lanes.held(lane, 1, found)
 
     assert (held.record.body, held.properties["color"]) == (b"b", "red")
     assert (held.attempt, held.visible_ms) == (3, 77)

@@ -34,10 +34,8 @@ def held(
 ) -> Held:
     world.send(b"body", **(properties or {}))
     offset = world.store.offset_range("t", 0)[1] - 1
-    record = records.decode(world.store.read("t", 0, offset, count_max=1).records[0])
     return Held(
-        record=record,
-        properties=decode_properties(record.properties),
+        bytes(world.store.read("t", 0, offset, count_max=1).records[0]),
         receipt=Receipt(epoch=1, lane=2, offset=offset, serial=serial).encode(),
         attempt=attempt,
         visible_ms=NOW_MS,
