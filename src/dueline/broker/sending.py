@@ -203,6 +203,10 @@ class Sending:
         """
         self._writing.write_rows(messages, done)
 
+    def had_many(self, count: int) -> bool:
+        """Were so many messages on their way at once, of late? Each question lets it fade."""
+        return self._writing.had_many(count)
+
     @contextlib.contextmanager
     def keeping_order(self, send_first: Callable[[], None]) -> Iterator[None]:
         """Call this before a message goes its way, meanwhile."""
