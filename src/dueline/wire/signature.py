@@ -40,7 +40,7 @@ def content_of(command: Command) -> bytes:
 
 
 def _content(ext: Mapping[str, str], body: bytes, version: int) -> bytes:
-    names = (version <= VERSION_4_9_3, *ext)
+    names: _Names = (version <= VERSION_4_9_3, *ext)
     values = _values_of.get(names) or _remembered(names)
     return "".join(values(ext)).encode("utf-8", "replace") + body
 

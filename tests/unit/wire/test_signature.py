@@ -17,6 +17,10 @@ from dueline.wire.signature import (
 
 
 def _command(version: int = 409, **ext: str) -> Command:
+    return _with(ext, version)
+
+
+def _with(ext: dict[str, str], version: int = 409) -> Command:
     return Command(code=10, opaque=1, ext=ext, body=b"body", version=version)
 
 
@@ -44,14 +48,14 @@ def test_requests_with_the_same_fields_differ_in_their_values_alone() -> None:
 
 @pytest.mark.parametrize("ext", [{}, {"Signature": "s"}])
 def test_without_fields_the_body_is_signed(ext: dict[str, str]) -> None:
-    assert content_of(_command(**ext)) == b"body"
+    assert content_of(_with(ext)) == b"body"
 
 
 def test_names_that_are_remembered_are_bounded() -> None:
     long = "x" * NAMES_SIZE_MAX
     for number in range(NAMES_COUNT_MAX + 10):
-        assert content_of(_command(**{f"z{number}": "2", "b": "1"})) == b"12body"
-        assert content_of(_command(**{f"{long}{number}": "2", "b": "1"})) == b"12body"
+        assert content_of(_with({f"z{number}": "2", "b": "1"})) == b"12body"
+        assert content_of(_with({f"{long}{number}": "2", "b": "1"})) == b"12body"
 
     assert len(signature._values_of) <= NAMES_COUNT_MAX
     assert not any(long in str(names) for names in signature._values_of)
