@@ -203,9 +203,9 @@ class Sending:
         """
         self._writing.write_rows(messages, done)
 
-    def had_many(self, count: int) -> bool:
-        """Were so many messages on their way at once, of late? Each question lets it fade."""
-        return self._writing.had_many(count)
+    def shares_fsyncs(self, count: int) -> bool:
+        """Do groups wait for the disk, and were so many messages on their way at once, of late?"""
+        return self._store.options.flush == "sync" and self._writing.had_many(count)
 
     @contextlib.contextmanager
     def keeping_order(self, send_first: Callable[[], None]) -> Iterator[None]:

@@ -62,7 +62,7 @@ _Result = TypeVar("_Result")
 class Writer:
     """Messages on their way to the disk."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its bounds, keyword-only
         self,
         put_all: Callable[[Sequence[Message]], Results],
         *,
@@ -70,7 +70,13 @@ class Writer:
         count_max: int,
         size_bytes_max: int,
         on_failure: OnFailure,
+        gathers: bool = True,
     ) -> None:
+        """Prepare.
+
+        Args:
+            gathers: wait for senders that come back; in vain where no write waits for the disk.
+        """
         self._put_all = put_all
         self._put_rows = put_rows
         self._count_max: Final = count_max
@@ -81,7 +87,7 @@ class Writer:
         self._size_bytes = 0
         self._is_stopping = False
         self._wanted_count = 1
-        self._gathering = Gathering()
+        self._gathering = Gathering() if gathers else None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -172,6 +178,8 @@ class Writer:
 
     def _gather(self) -> None:
         """Wait for those who were just answered and send again, if that helps; holds the lock."""
+        if self._gathering is None:
+            return
         wanted, wait_s = self._gathering.plan()
         if wait_s <= 0 or self._count >= wanted:
             return
@@ -182,7 +190,8 @@ class Writer:
 
     def _wrote(self, count: int, started_s: float) -> None:
         """Messages are on disk, and their senders do not know yet."""
-        self._gathering.wrote(count + self._count, perf_counter() - started_s)
+        if self._gathering is not None:
+            self._gathering.wrote(count + self._count, perf_counter() - started_s)
 
     def _write(self, group: list[_Singles]) -> None:
         messages = [message for request in group for message in request.messages]

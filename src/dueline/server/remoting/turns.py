@@ -152,7 +152,7 @@ class Turns:
 
     def _is_small(self, gathered: Sequence[bytes]) -> bool:
         size_bytes = sum(map(len, gathered))
-        return size_bytes < self._size_bytes_min and not self._sending.had_many(MANY_UNDER_WAY)
+        return size_bytes < self._size_bytes_min and not self._sending.shares_fsyncs(MANY_UNDER_WAY)
 
     # What a walk asks
 
