@@ -203,6 +203,10 @@ class Sending:
         """
         self._writing.write_rows(messages, done)
 
+    def shares_fsyncs(self, count: int) -> bool:
+        """Do groups wait for the disk, and were so many messages on their way at once, of late?"""
+        return self._store.options.flush == "sync" and self._writing.had_many(count)
+
     @contextlib.contextmanager
     def keeping_order(self, send_first: Callable[[], None]) -> Iterator[None]:
         """Call this before a message goes its way, meanwhile."""

@@ -42,6 +42,8 @@ __all__ = [
 
 TURN_COUNT_MAX: Final = 1_024
 TURN_SIZE_BYTES_MAX: Final = 4 << 20
+PEAK_DECAY: Final = 0.95
+"""What is left of the recent peak after a question."""
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +114,8 @@ class Writing:
         self.before_write: Callable[[], None] | None = None
         """Called before a message goes into the turn: what came before it goes first."""
         self._turn_size_bytes = 0
+        self._under_way = 0
+        self._recent_peak = 0.0
         self._held: dict[str, list[_Write]] = {}
 
     def write(self, messages: Sequence[Message], done: Done, size_bytes: int) -> None:
@@ -145,14 +149,15 @@ class Writing:
         """
 
         def post(result: RowsResult | BaseException) -> None:
-            self._loop.post(partial(done, result))
+            self._loop.post(partial(self._rows_done, len(messages), done, result))
 
         self._end_turn()
         assert self._put_rows is not None
+        self._begin(len(messages))
         try:
             self._put_rows(messages, post)
         except BrokerError as error:
-            done(error)
+            self._rows_done(len(messages), done, error)
 
     def _end_turn(self) -> None:
         turn, self._turn = self._turn, []
@@ -160,11 +165,25 @@ class Writing:
         messages = [message for write in turn for message in write.messages]
         try:
             if messages:
+                self._begin(len(messages))
                 self._put(messages, partial(self._put_done, turn))
         except LimitExceeded:
             self._put_singly(turn)
         except BrokerError as error:
-            self._answer(turn, error)
+            self._turn_done(turn, error)
+
+    def had_many(self, count: int) -> bool:
+        """Were so many messages on their way at once, of late? Each question lets it fade."""
+        self._recent_peak *= PEAK_DECAY
+        return self._recent_peak >= count
+
+    def _begin(self, count: int) -> None:
+        self._under_way += count
+        self._recent_peak = max(self._recent_peak, self._under_way)
+
+    def _rows_done(self, count: int, done: RowsDone, result: RowsResult | BaseException) -> None:
+        self._under_way -= count
+        done(result)
 
     def _put_singly(self, turn: list[_Write]) -> None:
         """Together they are more than may wait: as many as there is room for."""
@@ -172,11 +191,15 @@ class Writing:
             try:
                 self._put(write.messages, partial(self._put_done, [write]))
             except BrokerError as error:
-                self._answer([write], error)
+                self._turn_done([write], error)
 
     def _put_done(self, turn: list[_Write], results: Results | BaseException) -> None:
         """The writer's answer, in its thread."""
-        self._loop.post(partial(self._answer, turn, results))
+        self._loop.post(partial(self._turn_done, turn, results))
+
+    def _turn_done(self, turn: list[_Write], results: Results | BaseException) -> None:
+        self._under_way -= sum([len(write.messages) for write in turn])
+        self._answer(turn, results)
 
     def _answer(self, turn: list[_Write], results: Results | BaseException) -> None:
         start = 0

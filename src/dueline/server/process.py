@@ -175,6 +175,7 @@ class BrokerProcess:
             count_max=config.send.queue_count_max,
             size_bytes_max=config.send.queue_size_bytes_max,
             on_failure=self._fail,
+            gathers=self.store.options.flush == "sync",
         )
         access = open_access(config, self._files, self.clock, os.environ)
         self.broker = Broker(

@@ -4,8 +4,9 @@
     submit_rows                                   put_rows
 
 While one group is on its way to the disk the next one gathers, so the slower the disk, the larger
-the groups. What may gather is bounded in messages and bytes; beyond that a sender is told to come
-back later, at once, instead of waiting in a line that only grows.
+the groups. Senders that come back one after the other are waited for a little, so that they share
+one fsync (`dueline.server.gathering`). What may gather is bounded in messages and bytes; beyond
+that a sender is told to come back later, at once, instead of waiting in a line that only grows.
 
 Messages come one by one or as rows (`dueline.message_rows`). A group has rows first and single
 messages behind them, so what was submitted earlier is never written later.
@@ -21,6 +22,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Final, TypeVar
 
 from dueline.broker.values import RowsResult
@@ -28,6 +30,7 @@ from dueline.broker.writing import Done, Results, RowsDone
 from dueline.errors import LimitExceeded, StoreClosed, Unavailable
 from dueline.message import Message
 from dueline.message_rows import MessageRows
+from dueline.server.gathering import Gathering
 from dueline.server.threads import OnFailure, start_thread
 
 __all__ = ["Writer"]
@@ -59,7 +62,7 @@ _Result = TypeVar("_Result")
 class Writer:
     """Messages on their way to the disk."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its bounds, keyword-only
         self,
         put_all: Callable[[Sequence[Message]], Results],
         *,
@@ -67,7 +70,13 @@ class Writer:
         count_max: int,
         size_bytes_max: int,
         on_failure: OnFailure,
+        gathers: bool = True,
     ) -> None:
+        """Prepare.
+
+        Args:
+            gathers: wait for senders that come back; in vain where no write waits for the disk.
+        """
         self._put_all = put_all
         self._put_rows = put_rows
         self._count_max: Final = count_max
@@ -77,6 +86,8 @@ class Writer:
         self._count = 0
         self._size_bytes = 0
         self._is_stopping = False
+        self._wanted_count = 1
+        self._gathering = Gathering() if gathers else None
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -119,7 +130,8 @@ class Writer:
             self._queue.append(request)
             self._count += count
             self._size_bytes += size_bytes
-            self._changed.notify()
+            if self._count >= self._wanted_count:
+                self._changed.notify()
 
     def _check_room(self, count: int, size_bytes: int) -> None:
         for what, found, limit in (
@@ -148,6 +160,7 @@ class Writer:
         """Wait for requests and take a group of them; an empty one is the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_stopping)
+            self._gather()
             group: list[_Request] = []
             count = size_bytes = 0
             while self._queue:
@@ -163,13 +176,32 @@ class Writer:
                 self._size_bytes -= request.size_bytes
             return group
 
+    def _gather(self) -> None:
+        """Wait for those who were just answered and send again, if that helps; holds the lock."""
+        if self._gathering is None:
+            return
+        wanted, wait_s = self._gathering.plan()
+        if wait_s <= 0 or self._count >= wanted:
+            return
+        self._wanted_count = wanted
+        self._changed.wait_for(lambda: self._count >= wanted or self._is_stopping, wait_s)
+        self._wanted_count = 1
+        self._gathering.waited(self._count)
+
+    def _wrote(self, count: int, started_s: float) -> None:
+        """Messages are on disk, and their senders do not know yet."""
+        if self._gathering is not None:
+            self._gathering.wrote(count + self._count, perf_counter() - started_s)
+
     def _write(self, group: list[_Singles]) -> None:
         messages = [message for request in group for message in request.messages]
+        started_s = perf_counter()
         try:
             results = self._put_all(messages)
         except Exception as error:  # noqa: BLE001 - every sender in the group is told
             self._failed(group, error)
             return
+        self._wrote(len(messages), started_s)
         start = 0
         for request in group:
             end = start + len(request.messages)
@@ -178,12 +210,14 @@ class Writer:
         self._close_if(results)
 
     def _write_rows(self, group: list[_Rows]) -> None:
+        started_s = perf_counter()
         try:
             assert self._put_rows is not None
             results = self._put_rows([request.messages for request in group])
         except Exception as error:  # noqa: BLE001 - every sender in the group is told
             self._failed(group, error)
             return
+        self._wrote(sum(len(request.messages) for request in group), started_s)
         for request, result in zip(group, results, strict=True):
             _answer(request.done, result)
         self._close_if([results[0].ordinary_error, results[0].delayed_error])

@@ -14,7 +14,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Final
 
 from dueline.credentials import Credentials
@@ -26,6 +27,9 @@ __all__ = ["NAME_FIELD", "carried_signature", "content_of", "signed"]
 NAME_FIELD: Final = "AccessKey"
 SIGNATURE_FIELD: Final = "Signature"
 VERSION_4_9_3: Final = 399
+NAMES_COUNT_MAX: Final = 1_000
+NAMES_SIZE_MAX: Final = 1_024
+"""Characters of all names of a request that are remembered."""
 _UNIQUE: Final = "_UNIQUE_KEY_QUERY"
 """Clients up to 4.9.3 add this after they have signed."""
 
@@ -36,13 +40,33 @@ def content_of(command: Command) -> bytes:
 
 
 def _content(ext: Mapping[str, str], body: bytes, version: int) -> bytes:
-    names = sorted(ext)
-    if SIGNATURE_FIELD in ext:
-        names.remove(SIGNATURE_FIELD)
-    if version <= VERSION_4_9_3 and _UNIQUE in ext:
-        names.remove(_UNIQUE)
-    text = "".join([ext[name] for name in names])
-    return text.encode("utf-8", "replace") + body
+    names: _Names = (version <= VERSION_4_9_3, *ext)
+    values = _values_of.get(names) or _remembered(names)
+    return "".join(values(ext)).encode("utf-8", "replace") + body
+
+
+_Names = tuple[bool | str, ...]
+_Values = Callable[[Mapping[str, str]], Iterable[str]]
+
+_values_of: Final[dict[_Names, _Values]] = {}
+"""How to take out what is signed, by the names of all fields: those of a client are always the
+same, in the same order. The first value says whether the client is an old one."""
+
+
+def _remembered(names: _Names) -> _Values:
+    is_old, *fields = names
+    left_out = {SIGNATURE_FIELD, _UNIQUE} if is_old else {SIGNATURE_FIELD}
+    chosen = sorted(str(field) for field in fields if field not in left_out)
+    values: _Values = itemgetter(*chosen) if chosen else _nothing
+    if sum(len(str(field)) for field in fields) <= NAMES_SIZE_MAX:
+        if len(_values_of) >= NAMES_COUNT_MAX:
+            _values_of.clear()
+        _values_of[names] = values
+    return values
+
+
+def _nothing(ext: Mapping[str, str]) -> Iterable[str]:
+    return ()
 
 
 def signed(ext: Mapping[str, str], body: bytes, credentials: Credentials) -> dict[str, str]:

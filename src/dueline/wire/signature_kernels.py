@@ -204,16 +204,27 @@ def _put_content(
         contents[end - 1 - byte] = bits >> 8 * byte & 0xFF
 
 
-@kernel(f"void({BYTES}, int64[::1], int64[::1], int64, uint32[::1], uint32[::1])")
-def _put_pads(
-    pads: Bytes8, keys: Int64s, blocks: Int64s, side: int, work: Words, masks: Words
-) -> None:
-    """A side of their keys' pads as the words of all lanes that have a content, and their masks."""
+@kernel(f"void({BYTES}, uint32[::1], uint32[::1], uint32[:, ::1])")
+def _begin_keys(pads: Bytes8, work: Words, state: Words, begun: Any) -> None:
+    """The states of both hashes of every key behind its pads, with which each content begins."""
+    masks = np.full(LANES, 0xFFFFFFFF, dtype=np.uint32)
+    count = len(begun)
+    for first in range(0, count, LANES):
+        begin(state)
+        for lane in range(min(LANES, count - first)):
+            _put_block(pads, (first + lane) * BLOCK_SIZE, work, lane)
+        add_block(work, state, masks)
+        for lane in range(min(LANES, count - first)):
+            for word in range(DIGEST_WORDS):
+                begun[first + lane, word] = state[word * LANES + lane]
+
+
+@kernel("void(uint32[:, ::1], int64[::1], int64, uint32[::1])")
+def _begin_lanes(begun: Any, keys: Int64s, side: int, state: Words) -> None:
+    """Let each lane go on from a state of its key: side 0 is that of the inner hash."""
     for lane in range(LANES):
-        masks[lane] = _U(0)
-        if blocks[lane]:
-            masks[lane] = _U(0xFFFFFFFF)
-            _put_block(pads, keys[lane] * PADS_SIZE_BYTES + side * BLOCK_SIZE, work, lane)
+        for word in range(DIGEST_WORDS):
+            state[word * LANES + lane] = begun[2 * keys[lane] + side, word]
 
 
 @kernel(f"void({BYTES}, int64[::1], int64, uint32[::1], uint32[::1])")
@@ -236,9 +247,9 @@ def _put_digests(digests: Words, work: Words) -> None:
         work[15 * LANES + lane] = _U(8 * (BLOCK_SIZE + 4 * DIGEST_WORDS))
 
 
-@kernel(f"void({BYTES}, int64[::1], int64[::1], {BYTES}, uint32[::1], uint32[::1])")
+@kernel(f"void({BYTES}, int64[::1], int64[::1], uint32[:, ::1], uint32[::1], uint32[::1])")
 def _hash(
-    contents: Bytes8, blocks: Int64s, keys: Int64s, pads: Bytes8, work: Words, state: Words
+    contents: Bytes8, blocks: Int64s, keys: Int64s, begun: Any, work: Words, state: Words
 ) -> None:
     """HMAC of the contents of all lanes, into `state`."""
     inner = np.empty(STATE_SIZE, dtype=np.uint32)
@@ -246,20 +257,18 @@ def _hash(
     block_count = 0
     for lane in range(LANES):
         block_count = max(block_count, blocks[lane])
+    _begin_lanes(begun, keys, 0, state)
     # One place calls `add_block`, which is inlined there: it is long.
-    for step in range(block_count + 3):
-        if step == 0:
-            begin(state)
-            _put_pads(pads, keys, blocks, 0, work, masks)
-        elif step <= block_count:
-            _put_blocks(contents, blocks, step - 1, work, masks)
-        elif step == block_count + 1:
+    for step in range(block_count + 1):
+        if step < block_count:
+            _put_blocks(contents, blocks, step, work, masks)
+        else:
             for at in range(STATE_SIZE):
                 inner[at] = state[at]
-            begin(state)
-            _put_pads(pads, keys, blocks, 1, work, masks)
-        else:
+            _begin_lanes(begun, keys, 1, state)
             _put_digests(inner, work)
+            for lane in range(LANES):
+                masks[lane] = _U(0xFFFFFFFF)
         add_block(work, state, masks)
 
 
@@ -342,6 +351,8 @@ def check_signatures(
     contents = np.empty(LANES * ROOM, dtype=np.uint8)
     blocks = np.empty(LANES, dtype=np.int64)
     keys = np.zeros(LANES, dtype=np.int64)
+    begun = np.empty((2 * key_count, DIGEST_WORDS), dtype=np.uint32)
+    _begin_keys(pads, work, state, begun)
     for place in range(place_count):
         total = _sort(sizes, case_of, key_counts, found, place, order)
         for first in range(0, total, LANES):
@@ -355,7 +366,7 @@ def check_signatures(
                     blocks[lane] = sizes[number]
                     keys[lane] = key_starts[case_of[number]] + place
                     _put_content(data, texts, frame, contents, lane * ROOM, sizes[number])
-            _hash(contents, blocks, keys, pads, work, state)
+            _hash(contents, blocks, keys, begun, work, state)
             for lane in range(min(LANES, total - first)):
                 difference = _U(0)
                 for word in range(DIGEST_WORDS):

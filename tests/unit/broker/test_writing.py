@@ -58,6 +58,23 @@ def test_what_is_sent_in_one_turn_goes_to_the_writer_together(
     assert places == [("a", 0), ("a", 1), ("b", 0)]
 
 
+def test_many_messages_under_way_are_remembered_for_a_while(world: World, writing: Writing) -> None:
+    write(writing, *[b"x"] * 40)
+    write(writing, *[b"y"] * 40, topic="b")
+    world.loop.turn()
+    assert writing.had_many(64)  # not answered yet
+
+    world.loop.turn()
+    assert writing.had_many(64)
+    for _ in range(100):
+        writing.had_many(64)
+    assert not writing.had_many(2)
+
+    write(writing, b"z")
+    world.loop.turn()
+    assert not writing.had_many(2)  # those that were answered do not count
+
+
 def test_a_turn_is_ended_when_it_has_grown_large(world: World, writing: Writing) -> None:
     answers: list[Results | BaseException] = []
     writing.write([Message(topic="a", body=b"x")], answers.append, 5 << 20)

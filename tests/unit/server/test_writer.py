@@ -1,6 +1,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from tests.waiting import PATIENCE_S, wait_until
@@ -179,3 +180,43 @@ def test_a_mistake_in_one_group_does_not_end_the_writer() -> None:
     assert isinstance(answers.given[0], ValueError)
     assert answers.ids() == [["b"]]
     assert failures == []
+
+
+def has_given(answers: Answers, count: int) -> bool:
+    return len(answers.given) == count
+
+
+def test_nothing_is_left_waiting_while_the_writer_waits_for_more() -> None:
+    """A slow disk and eight senders have taught it to wait; then one of them sends alone."""
+    disk, answers = Disk(), Answers()
+    with writing(disk) as (writer, _):
+        for number in range(20):
+            disk.ready.clear()
+            disk.busy.clear()
+            writer.submit([Message(topic="t", body=b"first")], answers)
+            assert disk.busy.wait(PATIENCE_S)
+            for each in range(8):
+                writer.submit([Message(topic="t", body=b"%d" % each)], answers)
+            disk.ready.set()
+            expected = 9 * (number + 1)
+            wait_until(partial(has_given, answers, expected), "all answers")
+
+        writer.submit([Message(topic="t", body=b"alone")], answers)
+
+        wait_until(partial(has_given, answers, 181), "the last answer")
+    assert disk.groups[-1] == [b"alone"]
+
+
+def test_a_writer_that_waits_for_more_ends_at_once_and_writes_what_it_has() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk) as (writer, _):
+        writer.submit([Message(topic="t", body=b"%d" % n) for n in range(8)], answers)
+        assert disk.busy.wait(PATIENCE_S)
+        disk.ready.set()
+        wait_until(partial(has_given, answers, 1), "the first answer")
+        writer.submit([Message(topic="t", body=b"last")], answers)
+
+        writer.stop()
+
+        assert disk.groups[-1] == [b"last"]
+        assert len(answers.given) == 2

@@ -67,6 +67,24 @@ def test_contents_of_every_length_around_the_borders_of_blocks(kernels: Any) -> 
     assert found(kernels, sends, KEYS) == [IS_SIGNED] * len(sends)
 
 
+def test_more_users_than_there_are_lanes_each_with_keys_of_their_own(kernels: Any) -> None:
+    """Each user has an old key and a new one; every third send is signed by the next user."""
+    users = [[b"old of %d" % user, b"new of %d" % user] for user in range(45)]
+    sends, signers = [], []
+    for number in range(135):
+        signer = (number + (number % 3 == 0)) % 45
+        key = users[signer][number % 2]
+        sends.append(Signed(body=b"%d" % number).with_key(key))
+        signers.append(signer)
+    case_of = np.arange(135, dtype=np.int64) % 45
+    pads = [[pads_of(key) for key in keys] for keys in users]
+
+    said = checked(kernels, turn_of(sends), case_of, pads, few=0).tolist()
+
+    assert said == [int(signer == number % 45) for number, signer in enumerate(signers)]
+    assert {IS_SIGNED, NOT_SIGNED} == set(said)
+
+
 _SENDS = st.builds(
     Signed,
     user=st.binary(max_size=9),

@@ -11,7 +11,8 @@ A kernel reads sends as producers write them (`dueline.wire.turn`). Whether mess
 they say is asked once for all that are alike (`Sends.head`); what the rules are, `dueline.broker`
 says. Every other frame goes the way it would go without this module, and so does every frame while
 the kernels are not there: with the same result, slower. A turn with few messages goes that way,
-too: calling a kernel costs as much as some messages.
+too: calling a kernel costs as much as some messages. Not so while many are under way, of which
+others went as rows: what is of one kind shares a write.
 
 Order holds on each connection. Requests are looked at one after the other, and rows go to the
 writer before a message of a later request does (`Sending.keeping_order`). What bounds requests
@@ -67,6 +68,9 @@ __all__ = ["Turns"]
 TURN_SIZE_BYTES_MAX: Final = 4 << 20
 SMALL_TURN_BYTES: Final = 4 << 10
 """A turn with less, some six messages, is done sooner without arrays."""
+MANY_UNDER_WAY: Final = 32
+"""With so many of late also a small turn is done by kernels: rows and single messages that wait for
+the disk together take two writes, and two fsyncs."""
 KERNELS: Final = (TURN_KERNELS, ANSWER_KERNELS, SIGNATURE_KERNELS)
 
 log = logging.getLogger(__name__)
@@ -136,7 +140,7 @@ class Turns:
                 channels.append(channel)
                 gathered.append(whole)
         kernels = compiled.ready(TURN_KERNELS)
-        if kernels is None or sum(map(len, gathered)) < self._size_bytes_min or not channels:
+        if kernels is None or not channels or self._is_small(gathered):
             for channel, whole in zip(channels, gathered, strict=True):
                 channel.take(whole)
             return
@@ -145,6 +149,10 @@ class Turns:
         with self._sending.keeping_order(walk.send):
             walk.run()
         walk.send()
+
+    def _is_small(self, gathered: Sequence[bytes]) -> bool:
+        size_bytes = sum(map(len, gathered))
+        return size_bytes < self._size_bytes_min and not self._sending.shares_fsyncs(MANY_UNDER_WAY)
 
     # What a walk asks
 

@@ -184,6 +184,29 @@ def test_a_turn_of_all_connections_is_one_write(both: tuple[RemotingWorld, Rows]
     assert [sorted(found) for found in answers] == [[n, n + 10] for n in range(5)]
 
 
+@pytest.mark.parametrize("flush", ["sync", "async"])
+def test_a_small_turn_goes_as_rows_only_while_many_share_an_fsync(
+    both: tuple[RemotingWorld, Rows], flush: str
+) -> None:
+    world, rows = both
+    world.store._core.options = replace(world.store.options, flush=flush)
+    world.hub.turns._size_bytes_min = 4 << 10  # type: ignore[union-attr]
+    client = world.client()
+
+    fed(world, [client], [[frame(1)]])
+    before = rows.count
+    fed(world, [client], [[b"".join(frame(opaque) for opaque in range(2, 102))]])
+    large = rows.count
+    fed(world, [client], [[frame(102)]])
+    behind_it = rows.count
+    fed(world, [client], [[frame(opaque)] for opaque in range(103, 203)])
+    later = rows.count
+
+    assert (before, large, behind_it) == (0, 100, 101 if flush == "sync" else 100)
+    assert (101 < later < 202) if flush == "sync" else later == 100
+    assert bodies(world) == [b"x"] * 202
+
+
 def test_order_holds_between_rows_and_single_messages(both: tuple[RemotingWorld, Rows]) -> None:
     world, rows = both
     client = world.client()
