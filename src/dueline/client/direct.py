@@ -10,7 +10,8 @@ coroutine; where that waits for an answer, `run` reads the socket until the answ
 A run has connections of its own, taken from those that are idle and put back at its end, so any
 number of threads may run at a time and none waits for another. One that was interrupted before all
 of its answers came ends its connections with it. Several works of one run (`side_by_side`) share
-them: their requests are written before the first answer is read.
+them: their requests are written before the first answer is read, they pause at the same time, and
+where nobody answered one of them, the others do not try at once again.
 
 A connection that was idle may have been closed by the server meanwhile. It is looked at before it
 is used again, so that a send is not lost on the way to nobody.
@@ -44,6 +45,8 @@ _NEAR_S: Final = 0.001
 """A socket's time limit is left as it is if it is off by less."""
 IDLE_COUNT_MAX: Final = 64
 """Connections to one address that are kept for later."""
+REDIAL_S: Final = 0.1
+"""So long after nobody answered at an address, a run does not connect to it again."""
 
 T = TypeVar("T")
 _NOT_YET: Final = (TimeoutError, BlockingIOError, ssl.SSLWantReadError)
@@ -72,6 +75,24 @@ class Answer:
         """Read until it is there."""
         while self.command is None and self.error is None:
             self._connection.read(self.deadline_s)
+
+
+class Pause:
+    """What a work waits for that has nothing to do for a while."""
+
+    __slots__ = ("_end_s",)
+
+    def __init__(self, seconds: float) -> None:
+        self._end_s = time.monotonic() + seconds
+
+    def __await__(self) -> Generator[Pause, None, None]:
+        yield self
+
+    def wait(self) -> None:
+        time.sleep(max(self._end_s - time.monotonic(), 0.0))
+
+
+Waiting = Answer | Pause
 
 
 class DirectConnection(ClientConnection[Answer]):
@@ -185,8 +206,9 @@ class DirectConnection(ClientConnection[Answer]):
 class Direct(Transport):
     """Runs coroutines in the threads that ask for it, with connections that they take turns in."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, redial_s: float = REDIAL_S) -> None:
         self._process = os.getpid()
+        self._redial_s = redial_s
         self._lock = threading.Lock()
         self._idle: dict[str, list[DirectConnection]] = {}
         self._used: set[DirectConnection] = set()
@@ -195,11 +217,13 @@ class Direct(Transport):
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for its end."""
-        outer, self._thread.held = self._thread.held, {}  # a callback may run something as well
+        thread = self._thread
+        outer, thread.held = thread.held, {}  # a callback may run something as well
+        thread.failed.clear()
         try:
             return finished(work)
         finally:
-            held, self._thread.held = self._thread.held, outer
+            held, thread.held = thread.held, outer
             for address, connection in held.items():
                 self._put_back(address, connection)
 
@@ -215,11 +239,21 @@ class Direct(Transport):
         self._check_usable(address)
         found = self._take_idle(address)
         if found is None:
-            found = DirectConnection.open(address, how)
+            found = self._dial(address, how)
         held[address] = found
         with self._lock:
             self._used.add(found)
         return found
+
+    def _dial(self, address: str, how: Dialling) -> DirectConnection:
+        until_s, message = self._thread.failed.get(address, (0.0, ""))
+        if time.monotonic() < until_s:
+            raise Unavailable(message, address=address)
+        try:
+            return DirectConnection.open(address, how)
+        except Unavailable as error:
+            self._thread.failed[address] = (time.monotonic() + self._redial_s, error.message)
+            raise
 
     def _check_usable(self, address: str) -> None:
         if os.getpid() != self._process:
@@ -269,30 +303,28 @@ class Direct(Transport):
     # Waiting
 
     async def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: ASYNC251 - the caller's thread is the one that waits
+        await Pause(seconds)
 
     async def side_by_side(self, works: Iterable[Work], *, count_max: int) -> None:
-        under_way: deque[tuple[Coroutine[Any, Any, None], Answer]] = deque()
+        under_way: _UnderWay = deque()
         try:
             for begin in works:
-                work = begin()
-                answer = _step(work)
-                if answer is not None:
-                    under_way.append((work, answer))
-                if len(under_way) >= count_max:
-                    _go_on(*under_way.popleft())
+                _go_on(begin(), under_way)
+                while len(under_way) >= count_max:
+                    _advance(under_way)
             while under_way:
-                _go_on(*under_way.popleft())
+                _advance(under_way)
         finally:
             for work, _ in under_way:
                 work.close()
 
 
 class _Thread(threading.local):
-    """What a thread's run holds: a connection for each address."""
+    """What a thread's run holds: a connection for each address, and where nobody answered."""
 
     def __init__(self) -> None:
         self.held: dict[str, DirectConnection] = {}
+        self.failed: dict[str, tuple[float, str]] = {}
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
@@ -307,16 +339,24 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
         work.close()
 
 
-def _step(work: Coroutine[Any, Any, None]) -> Answer | None:
-    """Begin with a work; the answer that it waits for, None if it is done."""
+_UnderWay = deque[tuple[Coroutine[Any, Any, None], Waiting]]
+
+
+def _go_on(work: Coroutine[Any, Any, None], under_way: _UnderWay) -> None:
+    """Go on with a work until it is done, or waits for something."""
     try:
-        answer: Answer = work.send(None)
+        waiting: Waiting = work.send(None)
     except StopIteration:
-        return None
-    return answer
+        return
+    under_way.append((work, waiting))
 
 
-def _go_on(work: Coroutine[Any, Any, None], answer: Answer) -> None:
-    """Finish a work that waits for an answer."""
-    answer.wait()
-    finished(work)
+def _advance(under_way: _UnderWay) -> None:
+    """Wait for what the one waits for that has waited longest, and go on with it."""
+    work, waiting = under_way.popleft()
+    try:
+        waiting.wait()
+    except BaseException:
+        work.close()
+        raise
+    _go_on(work, under_way)

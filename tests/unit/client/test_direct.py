@@ -15,7 +15,7 @@ from tests.unit.wire.codecs import decode_command
 from tests.waiting import PATIENCE_S
 
 from dueline.client.connection import Dialling
-from dueline.client.direct import Direct
+from dueline.client.direct import Direct, Pause
 from dueline.errors import Unavailable
 from dueline.wire import Command
 
@@ -113,6 +113,51 @@ def test_works_side_by_side_are_asked_for_before_the_first_answer_is_read(direct
         direct.close()
 
     assert found == {b"a": b"A", b"b": b"B", b"c": b"C", b"d": b"D"}
+
+
+def test_works_side_by_side_pause_at_the_same_time(direct: Direct) -> None:
+    events: list[str] = []
+
+    async def one(name: str) -> None:
+        for attempt in range(2):
+            events.append(f"{name}{attempt}")
+            await Pause(0.001)
+        events.append(f"{name} ends")
+
+    works = [partial(one, name) for name in "abc"]
+
+    direct.run(direct.side_by_side(works, count_max=10))
+
+    assert events == ["a0", "b0", "c0", "a1", "b1", "c1", "a ends", "b ends", "c ends"]
+
+
+def test_where_nobody_answered_one_work_the_others_do_not_try_at_once_again() -> None:
+    direct = Direct(redial_s=PATIENCE_S)
+    errors: list[str] = []
+
+    async def one(address: str) -> None:
+        with pytest.raises(Unavailable) as refused:
+            await ask(direct, address)
+        errors.append(refused.value.message)
+
+    async def both(address: str) -> None:
+        await one(address)
+        listening.listen()
+        await one(address)
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:{1}".format(*listening.getsockname())
+        direct.run(both(address))
+        with ThreadPoolExecutor(1) as threads:
+            asking = threads.submit(direct.run, ask(direct, address))
+            with listening.accept()[0] as peer:
+                answer(peer, read_request(peer))
+                assert asking.result(PATIENCE_S) == b"A", "the next run tries again"
+    direct.close()
+
+    assert errors[0] == errors[1]
+    assert "refused" in errors[0]
 
 
 def test_a_thread_that_waits_keeps_no_other_from_asking_and_is_told_of_the_end(
