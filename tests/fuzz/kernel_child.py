@@ -25,11 +25,20 @@ from tests.unit.wire.turn_oracle import NOW_MS, changed, check, reader
 
 from dueline import compiled
 from dueline.message import HOST_UNKNOWN, Message
-from dueline.message_rows import Head, MessageRows
+from dueline.message_rows import (
+    ROW_BODY_END,
+    ROW_BODY_START,
+    ROW_LEVEL,
+    ROW_WIDTH,
+    Head,
+    MessageRows,
+)
 from dueline.server.process import KERNELS
 from dueline.store import Store, restore
 from dueline.store.block import BLOCK_KERNELS, Block
+from dueline.store.bulk_rows import BULK_KERNELS
 from dueline.store.copies import COPY_KERNELS, copied
+from dueline.store.stamp import STAMP_KERNELS
 from dueline.wire import Command
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.turn import FRAME_WIDTH, HEAD_IS_BATCH, TURN_KERNELS, Turn
@@ -216,6 +225,56 @@ class Carrying:
         )
 
 
+class Bulk:
+    """Columns of texts at any place, and records at any place, for the kernels of tables."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self._generator = generator
+        self._kernels = Kernels(BULK_KERNELS)
+        self._stamping = Kernels(STAMP_KERNELS)
+        self.made_count = 0
+
+    def check(self) -> None:
+        prefix = np.frombuffer(b"AB", dtype=np.uint8)
+        texts = [part for _ in range(3) for part in self._column()]
+        heads = np.array([[3, 0, 0, 0, 0, 5, 0]], dtype=np.int64)
+        rows = np.zeros((3, ROW_WIDTH), dtype=np.int64)
+        rows[:, ROW_BODY_END] = 9
+        if self._generator.random() < 0.3:
+            rows[:, ROW_BODY_START], rows[:, ROW_BODY_END] = self._places(3, 9), self._places(3, 9)
+        rows[:, ROW_LEVEL] = [self._generator.choice((0, 0, 3, 18)) for _ in range(3)]
+        text_sizes, sizes = np.zeros((2, 3), dtype=np.int64)
+        dues = np.full(3, NOW_MS, dtype=np.int64)
+        total = self._kernels.measure(
+            *texts, 2, dues, heads, 80, self._generator.choice((3, 9, 20)), rows, text_sizes, sizes
+        )
+        if total >= 0:
+            self.made_count += 1
+            out = np.zeros(total, dtype=np.uint8)
+            assert self._kernels.write_texts(*texts, prefix, 7, rows, out)
+        self._stamp_anything()
+
+    def _column(self) -> tuple[Any, Any]:
+        """Texts in order, or anywhere."""
+        least = self._generator.choice((0, 3, 3, 3))  # 1 and 2 are what separates properties
+        values = [self._generator.randrange(least, 256) for _ in range(30)]
+        data = np.array(values, dtype=np.uint8)
+        if self._generator.random() < 0.2:
+            return data, self._places(4, len(data))
+        return data, np.clip(np.sort(self._places(4, len(data))), 0, len(data))
+
+    def _stamp_anything(self) -> None:
+        data = np.frombuffer(bytearray(self._generator.randbytes(200)), dtype=np.uint8)
+        starts, times = self._places(3, 200), np.full(3, NOW_MS, dtype=np.int64)
+        host = np.frombuffer(HOST_UNKNOWN, dtype=np.uint8)
+        marks = np.full(3, 1 << 40, dtype=np.int64)
+        self._stamping.restamp(data, starts, times, times, times, marks, host)
+
+    def _places(self, count: int, end: int) -> Any:
+        values = [self._generator.randrange(-3, end + 3) for _ in range(count)]
+        return np.array(values, dtype=np.int64)
+
+
 def sends() -> list[bytes]:
     """Sends as producers write them, batches among them."""
     texts = [
@@ -243,6 +302,7 @@ def main() -> None:
     turns = reader()
     carrying = Carrying(generator)
     signing = Signing(generator)
+    bulk = Bulk(generator)
     fast_count = 0
     for number in range(count):
         inputs = sends() if number % 4 else others
@@ -252,11 +312,13 @@ def main() -> None:
         turn = turns.read(Kernels(TURN_KERNELS), pieces, NOW_MS)
         fast_count += check(turn, pieces)
         stored(turn)
+        bulk.check()
         if number % 8 == 0:
             carrying.check()
         if number % 64 == 0 or not IS_PLAIN:
             signing.check(turn)
-    print(f"{count} turns, {fast_count} sends read")  # noqa: T201
+    assert bulk.made_count > count // 20
+    print(f"{count} turns, {fast_count} sends read, {bulk.made_count} tables made")  # noqa: T201
 
 
 if __name__ == "__main__":
