@@ -249,11 +249,13 @@ class Reading:
 
     # Looking up
 
-    def by_key(
-        self, topic: str, key: str, *, begin_ms: int = 0, end_ms: int = 1 << 62, count_max: int = 64
-    ) -> list[Record]:
-        """Visible messages of a topic with this key or unique id, the newest first."""
-        return self._store.query(topic, key, begin_ms=begin_ms, end_ms=end_ms, count_max=count_max)
+    def by_key(self, topic: str, key: str, **limits: int) -> list[Record]:
+        """Visible messages of a topic with this key or unique id, the newest first.
+
+        Args:
+            limits: `begin_ms`, `end_ms`, `count_max`, `size_bytes_max`.
+        """
+        return self._store.query(topic, key, **limits)
 
     def by_position(self, position: int) -> Record:
         """The message of an offset id; that of a delayed one points into the delay log.

@@ -173,7 +173,7 @@ class Reader:
     def _store_ms(self, position: int) -> int:
         return layout.store_ms_of(self._core.commit.read(position, layout.STORE_MS_END))
 
-    def query(
+    def query(  # noqa: PLR0913 - the limits of a search
         self,
         topic: str,
         key: str,
@@ -181,11 +181,17 @@ class Reader:
         begin_ms: int = 0,
         end_ms: int = 1 << 62,
         count_max: int = 64,
+        size_bytes_max: int = 1 << 62,
     ) -> list[Record]:
-        """Visible messages of a topic with this key or unique id, the newest first."""
+        """Visible messages of a topic with this key or unique id, the newest first.
+
+        Args:
+            size_bytes_max: of all records; one alone may be larger.
+        """
         with self._core.lock:
             positions = self._core.commit_keys.find(key_hash(key))
         found: list[Record] = []
+        size_bytes = 0
         for position in positions:
             try:
                 record = self.record_at(position)
@@ -194,6 +200,9 @@ class Reader:
             if record.topic.decode("utf-8", "replace") != topic or not has_key(record, key):
                 continue
             if begin_ms <= record.store_ms <= end_ms and is_shown(self._core, record):
+                size_bytes += record.size_bytes
+                if found and size_bytes > size_bytes_max:
+                    break
                 found.append(record)
                 if len(found) >= count_max:
                     break

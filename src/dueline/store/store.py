@@ -276,7 +276,7 @@ class Store:
         return self._reader.search_offset(topic, queue_id, timestamp_ms)
 
     def query(self, topic: str, key: str, **limits: int) -> list[Record]:
-        """Visible messages of a topic by key or unique id (begin_ms, end_ms, count_max)."""
+        """Visible messages of a topic by key or unique id (limits: see `reading.query`)."""
         return self._reader.query(topic, key, **limits)
 
     def queues(self) -> list[tuple[str, int]]:

@@ -189,6 +189,20 @@ def test_keys_find_visible_messages_of_the_topic(store: Store, wall: Wall) -> No
     assert store.query("orders", "k")[0].body == b"later"
 
 
+def test_bytes_of_what_a_key_finds_are_bounded_but_one_record_always_comes(store: Store) -> None:
+    for number in range(4):
+        store.put(Message(topic="orders", body=b"%d" % number * 500, properties={"KEYS": "k"}))
+    size_bytes = store.record_at(0).size_bytes
+
+    def bodies(size_bytes_max: int) -> list[bytes]:
+        found = store.query("orders", "k", size_bytes_max=size_bytes_max)
+        return [record.body[:1] for record in found]
+
+    assert bodies(3 * size_bytes) == [b"3", b"2", b"1"]
+    assert bodies(3 * size_bytes - 1) == [b"3", b"2"]
+    assert bodies(1) == [b"3"]
+
+
 def test_unique_id_finds_its_message(store: Store) -> None:
     result = store.put(ordinary(b"mine"))
 

@@ -50,21 +50,20 @@ class Queries:
             begin_ms=header.begin_timestamp,
             end_ms=header.end_timestamp,
             count_max=max(1, min(count, COUNT_MAX)),
+            size_bytes_max=SIZE_BYTES_MAX,
         )
         if not found:
             raise Refused(
                 ResponseCode.QUERY_NOT_FOUND,
                 f"no message of {header.topic[:200]} with {header.key[:200]!r} in this time",
             )
-        body = bytearray()
-        for record in found:
-            if body and len(body) + record.size_bytes > SIZE_BYTES_MAX:
-                break
-            body += record.encode()
         response = QueryMessageResponse(
             index_last_update_timestamp=max(record.store_ms for record in found),
             index_last_update_phyoffset=max(record.position for record in found),
         )
+        body = bytearray()
+        while found:  # what was copied is let go: several large answers may be made at a time
+            body += found.pop(0).encode()
         return Response(ext=response.encode(), body=bytes(body))
 
     def view(self, request: Request) -> Response:
