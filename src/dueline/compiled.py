@@ -185,7 +185,7 @@ def _make_elsewhere(folder: Path, names: Sequence[str]) -> None:
 
 
 def make(folder: Path, names: Sequence[str]) -> None:
-    """Compile modules into a cache, and end if whoever wants that ends (see `_make_elsewhere`)."""
+    """Compile modules into a cache; ends with the process that asked for it (`_make_elsewhere`)."""
 
     def follow() -> None:
         sys.stdin.read()

@@ -249,13 +249,29 @@ class Reading:
 
     # Looking up
 
-    def by_key(self, topic: str, key: str, **limits: int) -> list[Record]:
+    def by_key(  # noqa: PLR0913 - the limits of a search
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin_ms: int = 0,
+        end_ms: int = 1 << 62,
+        count_max: int = 64,
+        size_bytes_max: int = 1 << 62,
+    ) -> list[Record]:
         """Visible messages of a topic with this key or unique id, the newest first.
 
         Args:
-            limits: `begin_ms`, `end_ms`, `count_max`, `size_bytes_max`.
+            size_bytes_max: of all records; one alone may be larger.
         """
-        return self._store.query(topic, key, **limits)
+        return self._store.query(
+            topic,
+            key,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+            count_max=count_max,
+            size_bytes_max=size_bytes_max,
+        )
 
     def by_position(self, position: int) -> Record:
         """The message of an offset id; that of a delayed one points into the delay log.

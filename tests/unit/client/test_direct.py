@@ -147,6 +147,7 @@ def test_where_nobody_answered_one_work_the_others_do_not_try_at_once_again() ->
 
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.settimeout(PATIENCE_S)
         address = "127.0.0.1:{1}".format(*listening.getsockname())
         direct.run(both(address))
         with ThreadPoolExecutor(1) as threads:
