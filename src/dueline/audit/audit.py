@@ -245,7 +245,6 @@ class _LogJudge:
         name = self._log.name
         for damage in self._walk.damage:
             is_torn = damage.is_tail and damage.start >= self._whole_end
-            # The cut group may have lost its first members, too.
             is_torn |= cut is not None and damage.end >= cut and damage.start >= self._whole_end
             if is_torn and self._is_running:
                 continue  # it is being written

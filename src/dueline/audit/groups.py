@@ -43,6 +43,7 @@ class GroupWatch:
     broken: list[tuple[int, str]] = field(default_factory=list)
     _member_count: int = 0
     _open_start: int | None = None
+    _sound_end: int = 0  # of the records so far; while a group is open: of those before it
     _void: tuple[int, str] | None = None
 
     def batches(self, keys: KeyCheck) -> Iterator[tuple[Batch, list[tuple[int, Control]]]]:
@@ -69,7 +70,16 @@ class GroupWatch:
         if done < len(members):
             if self._member_count == 0:
                 self._open_start = int(members[done])
+                self._see(batch, self._open_start)
             self._member_count += len(members) - done
+        elif len(batch.positions):
+            self._see(batch, int(batch.positions[-1]) + 1)
+
+    def _see(self, batch: Batch, end: int) -> None:
+        """Note where the last of the batch's records that begin before `end` ends."""
+        row = int(np.searchsorted(batch.positions, end)) - 1
+        if row >= 0:
+            self._sound_end = int(batch.positions[row] + batch.sizes[row])
 
     def _close(self, position: int, entry: Control, *, is_last: bool) -> None:
         found, self._member_count, self._open_start = self._member_count, 0, None
@@ -96,5 +106,7 @@ class GroupWatch:
         """Where opening cuts the log, if its last group is not whole."""
         if self._void is not None:
             return self._void[0]
-        is_torn = self._open_start is not None and self._open_start >= self.whole_end
-        return self._open_start if is_torn else None
+        if self._open_start is None or self._open_start < self.whole_end:
+            return None
+        # Its first members may be lost: nothing sound stands between the record before and it.
+        return max(self._sound_end, self.whole_end)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.audit.making import FILES, make_store, replace_in, told
-from tests.unit.store.making import START_MS, Wall, open_store, ordinary
+from tests.unit.store.making import START_MS, Wall, carry_over, delayed, open_store, ordinary
 
 from dueline.audit import Audit, audit
 from dueline.audit.audit import find_store
@@ -88,6 +88,32 @@ def test_a_torn_tail_is_cut_by_opening_and_ignored_while_it_is_written(tmp_path:
     assert look(tmp_path / "copy").exit_code == 1
     running = look(tmp_path / "copy", is_running=True)
     assert ("repair", "torn tail") not in told(running.findings)
+
+
+def test_a_torn_group_that_lost_records_in_two_segments_is_no_loss(tmp_path: Path) -> None:
+    """Of four members at the end of one segment and the beginning of the next the last is left."""
+    store = open_store(tmp_path / "store", Wall())
+    store.put(ordinary(bytes([1]) * 12_000))
+    for number in range(4):
+        store.put(delayed(5_000, b"member %d" % number * 200))
+    shutil.copytree(tmp_path / "store", tmp_path / "copy", ignore=shutil.ignore_patterns("synced"))
+    carry_over(store, ahead_ms=10_000)
+    first, second = (path.read_bytes() for path in sorted((tmp_path / "store/commitlog").iterdir()))
+    store.close()
+    kept = first[: int.from_bytes(first[:4], "big")]
+    lost = int.from_bytes(second[:4], "big")
+    member = second[lost:][: int.from_bytes(second[lost : lost + 4], "big")]
+    assert b"member 3" in member
+    for base, data in ((0, kept), (16_384, bytes(lost) + member)):
+        (tmp_path / "copy/commitlog" / f"{base:020d}").write_bytes(data.ljust(16_384, b"\0"))
+
+    found = look(tmp_path / "copy")
+
+    assert found.exit_code == 1, [one.text for one in found.findings.kept]
+    assert ("repair", "torn tail") in told(found.findings)
+    with open_store(tmp_path / "copy", Wall()) as reopened:
+        assert not reopened.report.damage
+    assert look(tmp_path / "copy").exit_code == 0
 
 
 def test_a_segment_between_two_others_must_be_there(tmp_path: Path) -> None:

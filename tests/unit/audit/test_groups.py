@@ -92,3 +92,17 @@ def test_a_group_without_an_end_is_cut_where_it_begins(root: Path) -> None:
 
     assert watched(root, NOT_SYNCED)[0].cut == position_of(root, b"member 1")
     assert watched(root, ALL_SYNCED)[0].cut is None
+
+
+def test_a_torn_group_that_lost_its_first_member_is_cut_behind_the_record_before(
+    root: Path,
+) -> None:
+    start = position_of(root, b"member 1")
+    ((end, _),) = watched(root, NOT_SYNCED)[1]
+    path = root / "commitlog" / f"{0:020d}"
+    data = path.read_bytes()
+    first_size = int.from_bytes(data[start : start + 4], "big")
+    kept = data[start + first_size : end]
+    path.write_bytes(data[:start] + bytes(first_size) + kept + bytes(len(data) - end))
+
+    assert watched(root, NOT_SYNCED)[0].cut == start
