@@ -179,6 +179,20 @@ class Core:
             raise
 
     @contextlib.contextmanager
+    def closing_on_disk_error(self) -> Iterator[None]:
+        """Close the store if the disk fails; a full disk is the caller's to deal with.
+
+        Raises:
+            StoreClosed: in place of an error of the disk, and if it was closed before.
+        """
+        self.check_open()
+        try:
+            yield
+        except OSError as error:
+            self.fail(error)
+            self.check_open()
+
+    @contextlib.contextmanager
     def indexing(self) -> Iterator[None]:
         """Hold `lock` while memory learns of records that are durable; a failure closes the store.
 

@@ -94,17 +94,8 @@ class Maintainer:
             Unavailable: the disk is full; nothing is lost and the store goes on.
             StoreClosed: a write failed.
         """
-        with self._mutex, self._closing_on_failure():
+        with self._mutex, self._core.closing_on_disk_error():
             self._checkpoint()
-
-    @contextlib.contextmanager
-    def _closing_on_failure(self) -> Iterator[None]:
-        self._core.check_open()
-        try:
-            yield
-        except OSError as error:
-            self._core.fail(error)
-            self._core.check_open()
 
     def _checkpoint(self) -> None:
         core = self._core
@@ -259,7 +250,7 @@ class Maintainer:
             StoreClosed: a write failed.
         """
         core = self._core
-        with self._mutex, self._closing_on_failure():
+        with self._mutex, self._core.closing_on_disk_error():
             small = list(cuts.small_files(core.path, core.files))
             with contextlib.suppress(Unavailable):  # an older one will do
                 self._checkpoint()
@@ -287,7 +278,7 @@ class Maintainer:
 
     def retain(self) -> Retained:
         """Delete and compact what is no longer needed; nothing while a backup copies it."""
-        with self._mutex, self._closing_on_failure():
+        with self._mutex, self._core.closing_on_disk_error():
             if self._is_held:
                 return Retained()
             commit_count = self._retain_commit()

@@ -160,12 +160,17 @@ class Numbers:
 
         Returns when what stands at the gate keeps to it: it goes back to the delay log where its
         topic is paused, or has another rate, or none any more.
+
+        Raises:
+            Unavailable: the disk is full; the rule does not hold, or is kept a little later.
+            StoreClosed: the disk failed.
         """
         core = self._core
         with self._rules_lock:
             before = self.rules
             after = {**before, topic: rule}
-            road_file.save(core.files, core.path, after)
+            with core.closing_on_disk_error():
+                road_file.save(core.files, core.path, after)
             with core.lock:
                 core.road.set(after, core.clock.now_ms())
             if rule.rate != before.get(topic, RoadRule()).rate:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.unit.store.making import (
+    SMALL,
     START_MS,
     Wall,
     bodies,
@@ -17,12 +19,13 @@ from tests.unit.store.making import (
     open_store,
 )
 
-from dueline.errors import InvalidRequest, LimitExceeded
+from dueline.errors import InvalidRequest, LimitExceeded, StoreClosed
 from dueline.message import Message
 from dueline.store import Store
 from dueline.store.numbers import DONE, TOO_LATE, UNKNOWN
 from dueline.store.road import RoadRule
 from dueline.store.states import CANCELLED, MOVED
+from dueline.testing import FaultyFiles
 
 
 @pytest.fixture
@@ -208,3 +211,22 @@ def test_a_number_that_the_timeline_has_forgotten_means_what_was_turned_back(
         store.numbers.set_rule("orders", RoadRule())
         wall.advance(5_000)
         assert show(store, wall) == [b"9000"]
+
+
+@pytest.mark.parametrize("operation", range(1, 6))
+def test_a_disk_that_fails_while_a_rule_is_written_closes_the_store(
+    tmp_path: Path, wall: Wall, operation: int
+) -> None:
+    """Whether the rule holds is known when the store is opened again; it is one or the other."""
+    files = FaultyFiles()
+    store = Store.open(tmp_path, SMALL, clock=wall.clock(), files=files)
+    files.fail_at(files.operation_count + operation, errno.EIO)
+
+    with pytest.raises(StoreClosed, match="Input/output error"):
+        store.numbers.set_rule("orders", RoadRule(is_paused=True))
+
+    with pytest.raises(StoreClosed):
+        store.put(delayed(1_000))
+    store.close()
+    with open_store(tmp_path, wall) as reopened:
+        assert reopened.numbers.rules in ({}, {"orders": RoadRule(is_paused=True)})
