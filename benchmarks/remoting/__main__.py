@@ -4,7 +4,9 @@ Sends with 1, 8 and 64 connections and one message in flight on each, with many 
 delayed ones, batches, and pulls: the same requests to Dueline and to Apache's own brokers, with the
 disk asked before each answer (sync) and without (async). Each row is measured in turns, one broker
 after the other, several times; the table has the medians. Dueline alone is measured with `--alone`,
-or where Java and Maven are not installed.
+or where Java and Maven are not installed. Two brokers that are alike differ by up to a fifth in
+what a message takes, for as long as they run (where their memory happens to be): `--each 3`
+measures three of each kind of Dueline as one.
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ class Figure:
     refused_count: int
 
 
+_Cell = tuple[str, str, Row]
+"""A broker's name, how it flushes, and what was measured."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one short round")
@@ -49,6 +55,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--before", type=Path, help="also the broker of another work tree of this repository"
+    )
+    parser.add_argument(
+        "--each", type=int, default=1, help="brokers of each kind of Dueline (default: 1)"
     )
     parser.add_argument("--flush", choices=("sync", "async"), help="only this kind (default: both)")
     parser.add_argument("--rows", default="", help="only rows whose name has this in it")
@@ -78,12 +87,14 @@ def main() -> None:
             has_interpreted=args.interpreted,
             has_guarded=args.guarded,
             before=args.before,
+            each=args.each,
         )
         _warm_up(brokers, args.warm_up)
         measured = _measure(brokers, rows, rounds=args.rounds, seconds=args.seconds)
         print(f"after it: {_machine(folder)}")
         for kind in kinds:
-            _print_table(kind, [each for each in brokers if each.flush == kind], rows, measured)
+            names = dict.fromkeys(each.name for each in brokers if each.flush == kind)
+            _print_table(kind, list(names), rows, measured)
 
 
 def _start(  # noqa: PLR0913 - each kind of broker has its switch
@@ -95,19 +106,22 @@ def _start(  # noqa: PLR0913 - each kind of broker has its switch
     has_interpreted: bool,
     has_guarded: bool,
     before: Path | None,
+    each: int,
 ) -> list[Running]:
     brokers = []
     for kind in kinds:
-        brokers.append(start_dueline(stack, folder / f"dueline-{kind}", kind))
-        if has_interpreted:
-            where = folder / f"interpreted-{kind}"
-            brokers.append(start_dueline(stack, where, kind, is_compiled=False))
-        if has_guarded:
-            where = folder / f"guarded-{kind}"
-            brokers.append(start_dueline(stack, where, kind, is_guarded=True))
-        if before is not None:
-            where = folder / f"before-{kind}"
-            brokers.append(start_dueline(stack, where, kind, before=before.resolve()))
+        for number in range(each):
+            place = f"{kind}-{number}"
+            brokers.append(start_dueline(stack, folder / f"dueline-{place}", kind))
+            if has_interpreted:
+                where = folder / f"interpreted-{place}"
+                brokers.append(start_dueline(stack, where, kind, is_compiled=False))
+            if has_guarded:
+                where = folder / f"guarded-{place}"
+                brokers.append(start_dueline(stack, where, kind, is_guarded=True))
+            if before is not None:
+                where = folder / f"before-{place}"
+                brokers.append(start_dueline(stack, where, kind, before=before.resolve()))
         for release in () if is_alone else ("apache49", "apache5"):
             try:
                 where = folder / f"{release}-{kind}"
@@ -132,15 +146,16 @@ def _warm_up(brokers: Sequence[Running], seconds: float) -> None:
 
 def _measure(
     brokers: Sequence[Running], rows: Sequence[Row], *, rounds: int, seconds: float
-) -> dict[tuple[Running, Row], list[Figure]]:
-    measured: dict[tuple[Running, Row], list[Figure]] = {}
+) -> dict[_Cell, list[Figure]]:
+    measured: dict[_Cell, list[Figure]] = {}
     for row in rows:
         for number in range(rounds):
             # Every other round the other way round: a drift of the machine hits all alike.
             for broker in brokers if number % 2 == 0 else reversed(brokers):
                 _say(f"{row.name}: {broker.name} {broker.flush}")
                 broker.resume()
-                measured.setdefault((broker, row), []).append(_drive(broker, row, seconds))
+                cell = (broker.name, broker.flush, row)
+                measured.setdefault(cell, []).append(_drive(broker, row, seconds))
                 broker.suspend()
     _say("")
     return measured
@@ -167,26 +182,26 @@ def _drive(broker: Running, row: Row, seconds: float) -> Figure:
 
 def _print_table(
     kind: str,
-    brokers: Sequence[Running],
+    names: Sequence[str],
     rows: Sequence[Row],
-    measured: dict[tuple[Running, Row], list[Figure]],
+    measured: dict[_Cell, list[Figure]],
 ) -> None:
     """Messages a second of each, Dueline's as a multiple of the others', and processor time."""
-    own, *others = brokers
+    own, *others = names
     print(f"\n{kind} flush: messages a second, and µs of the broker's processor time for each")
-    heads = [f"{own.name:>18}", *(f"{other.name:>18}  Dueline/it" for other in others)]
+    heads = [f"{own:>18}", *(f"{other:>18}  Dueline/it" for other in others)]
     print(f"{'':32}{'  '.join(heads)}   generator µs")
     for row in rows:
-        figures = measured[own, row]
+        figures = measured[own, kind, row]
         rate = _median(figures, "rate")
         cells = [f"{rate:10,.0f}{_median(figures, 'broker_us'):8.1f}"]
         for other in others:
-            theirs = measured[other, row]
+            theirs = measured[other, kind, row]
             their_rate = _median(theirs, "rate")
             cells.append(
                 f"{their_rate:10,.0f}{_median(theirs, 'broker_us'):8.1f}  {rate / their_rate:10.2f}"
             )
-        refused = sum(figure.refused_count for each in brokers for figure in measured[each, row])
+        refused = sum(each.refused_count for name in names for each in measured[name, kind, row])
         note = f"   {refused} refused" if refused else ""
         generator_us = _median(figures, "generator_us")
         print(f"{row.name:32}{'  '.join(cells)}   {generator_us:12.1f}{note}")

@@ -61,13 +61,24 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def signature_of(secret: bytes, content: bytes) -> bytes:
-    """The signature of a content by a secret: HMAC with SHA-1, which RocketMQ's clients use.
+def signature_of(secret: bytes, *contents: bytes | memoryview) -> bytes:
+    """The signature of contents in a row by a secret: HMAC with SHA-1, as RocketMQ's clients make.
 
-    As RFC 2104 writes it: `hmac` looks the hash up by name, and takes twice as long.
+    As RFC 2104 writes it, from where both hashes have taken in the secret: `hmac` looks the hash
+    up by name and begins anew, and takes three times as long.
     """
+    begun_inner, begun_outer = _begun(secret)
+    inner, outer = begun_inner.copy(), begun_outer.copy()
+    for content in contents:
+        inner.update(content)
+    outer.update(inner.digest())
+    return outer.digest()
+
+
+@lru_cache(maxsize=_PADS_MAX)
+def _begun(secret: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
     inner, outer = pads_of(secret)
-    return hashlib.sha1(outer + hashlib.sha1(inner + content).digest()).digest()
+    return hashlib.sha1(inner), hashlib.sha1(outer)
 
 
 @lru_cache(maxsize=_PADS_MAX)

@@ -72,13 +72,15 @@ class Guard:
     def _guard(self, handler: Handler, requirement: Requirement, in_thread: InThread) -> Handler:
         if self._access is None and not requirement.is_change:
             return handler
+        is_open = requirement.is_open
+        is_looked_at = self.is_on or requirement.reads_body
 
         @functools.wraps(handler)
         def handle(request: Request) -> Response | None:
             request.guard = self
-            if requirement.is_open(request.command):
+            if is_open is not None and is_open(request.command):
                 return handler(request)
-            if self._is_heavy(request, requirement):
+            if len(request.command.body) > HEAVY_SIZE_BYTES and is_looked_at:
                 in_thread(request, functools.partial(self._needs, request, requirement), go_on)
                 return None
             return go_on(request, self._needs(request, requirement))
@@ -90,10 +92,6 @@ class Guard:
             return handler(request)
 
         return handle
-
-    def _is_heavy(self, request: Request, requirement: Requirement) -> bool:
-        size_bytes = len(request.command.body)
-        return size_bytes > HEAVY_SIZE_BYTES and (self.is_on or requirement.reads_body)
 
     def _needs(self, request: Request, requirement: Requirement) -> Needs:
         """Who asks, noted in the request, and what for."""

@@ -40,6 +40,10 @@ __all__ = ["REQUIREMENTS", "Needs", "Requirement"]
 DEFAULT_TOPIC: Final = "TBW102"
 """Its route tells producers where a new topic would be; it has no messages."""
 
+KNOWN_COUNT_MAX: Final = 1_000
+KNOWN_SIZE_MAX: Final = 512
+"""Needs of one kind that are remembered, and the characters that they may depend on."""
+
 Needs = tuple[Action, tuple[Resource, ...]]
 NO_NEEDS: Final[Needs] = (Action(0), ())
 
@@ -55,7 +59,7 @@ class Requirement:
     needs: Callable[[Command], Needs]
     reads_body: bool = False
     is_change: bool = False
-    is_open: Callable[[Command], bool] = lambda command: False
+    is_open: Callable[[Command], bool] | None = None
 
 
 def _on(
@@ -66,19 +70,40 @@ def _on(
     A field with a question mark may also be empty, which then names nothing.
     """
     kinds = [(topic, name) for name in topics] + [(group, name) for name in groups]
-    wanted = [(kind, name.removesuffix("?"), name.endswith("?")) for kind, name in kinds]
+    wanted = [(kind, name.endswith("?")) for kind, name in kinds]
+    fields = [name.removesuffix("?") for _, name in kinds]
 
-    def needs(command: Command) -> Needs:
-        ext = command.ext
+    def make(*values: str | None) -> Needs:
         return actions, tuple(
             [
-                kind(ext[name])
-                for kind, name, is_optional in wanted
-                if name in ext and (ext[name] or not is_optional)
+                kind(value)
+                for (kind, is_optional), value in zip(wanted, values, strict=True)
+                if value is not None and (value or not is_optional)
             ]
         )
 
-    return needs
+    known = _Known(make)
+    return lambda command: known.of(*map(command.ext.get, fields))
+
+
+class _Known:
+    """Needs by the values of fields that they depend on: most requests name what others did."""
+
+    def __init__(self, make: Callable[..., Needs]) -> None:
+        self._make = make
+        self._known: dict[tuple[str | None, ...], Needs] = {}
+
+    def of(self, *values: str | None) -> Needs:
+        found = self._known.get(values)
+        return found if found is not None else self._remember(values)
+
+    def _remember(self, values: tuple[str | None, ...]) -> Needs:
+        needs = self._make(*values)
+        if sum(len(value) for value in values if value is not None) <= KNOWN_SIZE_MAX:
+            if len(self._known) >= KNOWN_COUNT_MAX:
+                self._known.clear()
+            self._known[values] = needs
+        return needs
 
 
 def _user(*, is_change: bool = False) -> Requirement:
@@ -126,8 +151,14 @@ def _send(command: Command) -> Needs:
     name = ext.get("b") if "b" in ext else ext.get("topic")
     if name is None:
         SendRequest.decode(ext)  # says what is missing
-    name = name or ""
+    return _SENDING.of(name or "")
+
+
+def _sending(name: str) -> Needs:
     return (_SUB if name.startswith(RETRY_PREFIX) else _PUB), (topic(name),)
+
+
+_SENDING: Final = _Known(_sending)
 
 
 def _heartbeat(command: Command) -> Needs:
