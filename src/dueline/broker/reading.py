@@ -60,8 +60,7 @@ class Pull:
     """Whose consumers are handed what is read; none: somebody looks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulled:
+class Pulled(NamedTuple):
     """What was read. With a `watch` the queue has ended, and the reader will be woken."""
 
     result: ReadResult
@@ -314,4 +313,4 @@ def _chosen(wanted: Filter, result: ReadResult, work: int) -> tuple[ReadResult, 
         if matches(decode_properties(record.properties)):
             chosen.append(view)
     status = ReadStatus.FOUND if chosen else ReadStatus.NO_MATCH
-    return replace(result, status=status, chunks=chosen, next_offset=next_offset), work
+    return result._replace(status=status, chunks=chosen, next_offset=next_offset), work

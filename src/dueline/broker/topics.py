@@ -315,7 +315,7 @@ class Topics:
                 config.perm | Permission.WRITE if is_writable else config.perm & ~Permission.WRITE
             )
             if wanted != config.perm and not is_system_topic(config.topic_name):
-                self.put(replace(config, perm=wanted))
+                self.put(replace(config, perm=int(wanted)))
                 changed += 1
         self.save()
         return changed
@@ -412,7 +412,10 @@ def check_writable(config: TopicConfig, *, is_any_queue: bool = False) -> None:
 
 def _new_topic(name: str, queue_count: int, perm: int) -> TopicConfig:
     return TopicConfig(
-        topic_name=name, read_queue_nums=queue_count, write_queue_nums=queue_count, perm=perm
+        topic_name=name,
+        read_queue_nums=queue_count,
+        write_queue_nums=queue_count,
+        perm=int(perm),  # a flag takes ten times as long to ask
     )
 
 
@@ -428,7 +431,7 @@ def _built_in(options: TopicOptions) -> list[TopicConfig]:
                 topic_name=DEFAULT_TOPIC,
                 read_queue_nums=DEFAULT_TOPIC_QUEUE_COUNT,
                 write_queue_nums=DEFAULT_TOPIC_QUEUE_COUNT,
-                perm=READ_WRITE | Permission.INHERIT,
+                perm=int(READ_WRITE | Permission.INHERIT),
             )
         )
     return own

@@ -8,9 +8,8 @@ for moments.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,17 +42,16 @@ class ReadStatus(enum.Enum):
     BEYOND_END = "beyond end"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadResult:
+class ReadResult(NamedTuple):
     """Records and where to go on; `damaged` are offsets whose record fails its checks."""
 
     status: ReadStatus
-    chunks: list[memoryview] = field(default_factory=list)
-    """The records as they are sent, one or more in each."""
     next_offset: int
     start: int
     end: int
-    damaged: list[int] = field(default_factory=list)
+    chunks: Sequence[memoryview] = ()
+    """The records as they are sent, one or more in each."""
+    damaged: Sequence[int] = ()
 
     @property
     def records(self) -> list[memoryview]:

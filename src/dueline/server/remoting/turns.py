@@ -254,6 +254,8 @@ class _Walk:
         self._heads: list[Head | None] = [None] * len(turn.heads)
         self._taken: list[tuple[Channel, int, int, int]] = []
         self._admitted: tuple[object, Any] | None = None
+        self._ends: list[int] = []
+        self._sizes: list[int] = []
         self._look_at_heads()
 
     def _look_at_heads(self) -> None:
@@ -270,10 +272,11 @@ class _Walk:
         for head, number in firsts.items():
             self._heads[head] = self._turns.head(turn, head, number)
         passes = np.array([head is not None for head in self._heads] or [False])
-        self._is_fast = is_fast & passes[np.where(is_fast, heads, 0)]
+        is_fast &= passes[np.where(is_fast, heads, 0)]
         guard = self._turns.guard
         if guard is not None:
-            self._is_fast &= self._are_admitted(guard)
+            is_fast &= self._are_admitted(guard)
+        self._is_fast: list[bool] = is_fast.tolist()
 
     def _are_admitted(self, guard: TurnGuard) -> Any:
         """Asked once for the whole turn; after a change of users nobody is: all are asked anew."""
@@ -285,21 +288,27 @@ class _Walk:
 
     def run(self) -> None:
         frames = self._turn.frames
+        # Lists: most connections have one frame in a turn, for which arrays take longer.
+        self._ends = frames[:, FRAME_END].tolist()
+        self._sizes = frames[:, FRAME_SIZE_BYTES].tolist()
         cuts = np.searchsorted(frames[:, FRAME_CHANNEL], np.arange(len(self._channels) + 1))
-        for number, channel in enumerate(self._channels):
-            self._run(channel, number, int(cuts[number]), int(cuts[number + 1]))
+        first, *stops = cuts.tolist()
+        for number, (channel, stop) in enumerate(zip(self._channels, stops, strict=True)):
+            self._run(channel, number, first, stop)
+            first = stop
 
     def _run(self, channel: Channel, number: int, first: int, stop: int) -> None:
         """The frames [first, stop) of one connection, and what is left behind them."""
         piece, base = self._pieces[number], self._starts[number]
-        ends = self._turn.frames[first:stop, FRAME_END]
-        is_fast = self._is_fast[first:stop]
         at = 0  # in the piece
-        place = 0  # among its frames
-        while place < stop - first:
-            run_end = place + _run_length(is_fast, place)
-            end = int(ends[run_end - 1]) - base
-            if not is_fast[place] or not self._take(channel, first + place, first + run_end):
+        place = first
+        while place < stop:
+            is_fast = self._is_fast[place]
+            run_end = place + 1
+            while run_end < stop and self._is_fast[run_end] == is_fast:
+                run_end += 1
+            end = self._ends[run_end - 1] - base
+            if not is_fast or not self._take(channel, place, run_end):
                 if not channel.take(piece[at:end]):
                     at = end
                     break
@@ -314,10 +323,10 @@ class _Walk:
         """Would the heads pass as before, after a request that may have changed everything?"""
         before = self._is_fast
         self._look_at_heads()
-        return bool((before == self._is_fast).all())
+        return before == self._is_fast
 
     def _take(self, channel: Channel, first: int, stop: int) -> bool:
-        size_bytes = int(self._turn.frames[first:stop, FRAME_SIZE_BYTES].sum())
+        size_bytes = sum(self._sizes[first:stop])
         if not self._turns.begin(channel, stop - first, size_bytes):
             return False
         self._taken.append((channel, first, stop, size_bytes))
@@ -329,11 +338,13 @@ class _Walk:
         if not taken:
             return
         turn = self._turn
-        numbers = np.concatenate([np.arange(first, stop) for _, first, stop, _ in taken])
-        frames = turn.frames[numbers]
-        is_chosen = np.zeros(len(turn.frames), dtype=np.bool_)
-        is_chosen[numbers] = True
-        rows = turn.rows[is_chosen[turn.rows[:, ROW_FRAME]]]
+        frames, rows = turn.frames, turn.rows
+        if sum(stop - first for _, first, stop, _ in taken) < len(frames):
+            numbers = np.concatenate([np.arange(first, stop) for _, first, stop, _ in taken])
+            is_chosen = np.zeros(len(frames), dtype=np.bool_)
+            is_chosen[numbers] = True
+            rows = rows[is_chosen[rows[:, ROW_FRAME]]]
+            frames = frames[numbers]
         counts = frames[:, FRAME_ROW_COUNT]
         frames[:, FRAME_FIRST_ROW] = np.cumsum(counts) - counts
         shares = []
@@ -354,12 +365,6 @@ class _Walk:
 
 _NO_HEAD: Final = Head("", 0, 0, 0, 0, False)
 """Of a head that no row has."""
-
-
-def _run_length(flags: Any, start: int) -> int:
-    """How many flags from `start` on are the same."""
-    others = np.flatnonzero(flags[start:] != flags[start])
-    return int(others[0]) if len(others) else len(flags) - start
 
 
 def _singly(sent: _Sent) -> Sequence[_Sent]:
