@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, WebDriverException
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
@@ -71,6 +71,11 @@ class Browser:
             try:
                 return condition()
             except StaleElementReferenceException:
+                return None
+            except WebDriverException as error:
+                # What the driver says if the page goes while it is asked, and not before.
+                if "does not belong to the document" not in str(error.msg):
+                    raise
                 return None
 
         return wait_until(found, what)
