@@ -11,6 +11,7 @@ parts begin first, so that none of them is left for the end.
 """
 
 import os
+import signal
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,12 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("soak" if IS_SOAK else "normal")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so, and commands that tests start would inherit it:
+    # they could not be ended by Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 SHARED_FIXTURES: Final = ("live", "server", "spark", "served")
