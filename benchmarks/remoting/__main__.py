@@ -4,9 +4,8 @@ Sends with 1, 8 and 64 connections and one message in flight on each, with many 
 delayed ones, batches, and pulls: the same requests to Dueline and to Apache's own brokers, with the
 disk asked before each answer (sync) and without (async). Each row is measured in turns, one broker
 after the other, several times; the table has the medians. Dueline alone is measured with `--alone`,
-or where Java and Maven are not installed. Two brokers that are alike differ by up to a fifth in
-what a message takes, for as long as they run (where their memory happens to be): `--each 3`
-measures three of each kind of Dueline as one.
+or where Java and Maven are not installed. Two brokers that are alike may differ by up to a fifth in
+what a message takes, for as long as they run: `--each 3` measures three of each kind as one.
 """
 
 from __future__ import annotations

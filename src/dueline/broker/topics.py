@@ -60,6 +60,7 @@ class Permission(enum.IntFlag):
 READ_WRITE: Final = int(Permission.READ | Permission.WRITE)
 _READ: Final = int(Permission.READ)
 _WRITE: Final = int(Permission.WRITE)
+_INHERIT: Final = int(Permission.INHERIT)
 """Numbers, for what is asked with each pull: the operators of a flag take thirty times as long."""
 TOPIC_COUNT_MAX: Final = 100_000
 TOPICS_SIZE_BYTES_MAX: Final = 128 << 20
@@ -226,10 +227,10 @@ class Topics:
         if group_of_retry(name) is not None:
             return _new_topic(name, 1, READ_WRITE)
         default = self._table.get(default_topic)
-        if default is None or not default.perm & Permission.INHERIT:
+        if default is None or not default.perm & _INHERIT:
             return self.find(name)
         count = min(max(queue_count, 1), default.write_queue_nums)
-        return _new_topic(name, count, default.perm & ~Permission.INHERIT)
+        return _new_topic(name, count, default.perm & ~_INHERIT)
 
     def for_client(self, name: str) -> TopicConfig:
         """The topic that a client asks for before it sends or receives, made if it may be.
@@ -311,11 +312,9 @@ class Topics:
         disk. Returns how many topics changed."""
         changed = 0
         for config in self.all().entries.values():
-            wanted = int(
-                config.perm | Permission.WRITE if is_writable else config.perm & ~Permission.WRITE
-            )
+            wanted = int(config.perm | _WRITE if is_writable else config.perm & ~_WRITE)
             if wanted != config.perm and not is_system_topic(config.topic_name):
-                self.put(replace(config, perm=int(wanted)))
+                self.put(replace(config, perm=wanted))
                 changed += 1
         self.save()
         return changed
@@ -412,10 +411,7 @@ def check_writable(config: TopicConfig, *, is_any_queue: bool = False) -> None:
 
 def _new_topic(name: str, queue_count: int, perm: int) -> TopicConfig:
     return TopicConfig(
-        topic_name=name,
-        read_queue_nums=queue_count,
-        write_queue_nums=queue_count,
-        perm=int(perm),  # a flag takes ten times as long to ask
+        topic_name=name, read_queue_nums=queue_count, write_queue_nums=queue_count, perm=perm
     )
 
 
@@ -431,7 +427,7 @@ def _built_in(options: TopicOptions) -> list[TopicConfig]:
                 topic_name=DEFAULT_TOPIC,
                 read_queue_nums=DEFAULT_TOPIC_QUEUE_COUNT,
                 write_queue_nums=DEFAULT_TOPIC_QUEUE_COUNT,
-                perm=int(READ_WRITE | Permission.INHERIT),
+                perm=READ_WRITE | _INHERIT,
             )
         )
     return own

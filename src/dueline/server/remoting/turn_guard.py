@@ -77,7 +77,9 @@ class TurnGuard:
             return flags
         if len(flags) <= self._few:  # sooner than arrays are made
             for number in np.flatnonzero(turn.frames[:, FRAME_IS_FAST] == 1).tolist():
-                flags[number] = self._is_admitted(turn, number, channels, heads)
+                flags[number] = self._is_admitted(
+                    turn, turn.frames[number].tolist(), channels, heads
+                )
             return flags
         sources, source_of = _numbered([channel.source for channel in channels])
         topics, topic_of = _numbered([_topic_of(head) for head in heads])
@@ -91,20 +93,23 @@ class TurnGuard:
         pads = [[b"".join(pads_of(key)) for key in those] for those in keys]
         found = checked(kernels, turn, case_of, pads, few=self._few)
         for number in np.flatnonzero(found == NOT_ASKED).tolist():
-            flags[number] = _is_signed(turn, number, keys[case_of[number]])
+            flags[number] = _is_signed(turn, turn.frames[number].tolist(), keys[case_of[number]])
         flags |= found == IS_SIGNED
         return flags
 
     def _is_admitted(
-        self, turn: Turn, number: int, channels: Sequence[Channel], heads: Sequence[Head | None]
+        self,
+        turn: Turn,
+        frame: Sequence[int],
+        channels: Sequence[Channel],
+        heads: Sequence[Head | None],
     ) -> bool:
-        frame = turn.frames[number].tolist()
         start, end = frame[FRAME_SIGNED_START], frame[FRAME_USER_END]
         if start < 0 or frame[FRAME_END] - frame[FRAME_BODY_START] > HEAVY_SIZE_BYTES:
             return False
         user = turn.texts[start:end].tobytes().decode("ascii")
         caller = Caller(user, channels[frame[FRAME_CHANNEL]].source, METHOD)
-        return _is_signed(turn, number, self._keys(caller, _topic_of(heads[frame[FRAME_HEAD]])))
+        return _is_signed(turn, frame, self._keys(caller, _topic_of(heads[frame[FRAME_HEAD]])))
 
     def _keys(self, caller: Caller, topic_name: str) -> Sequence[bytes]:
         """What the caller's sends may be signed with; nothing: it may not send there."""
@@ -125,8 +130,7 @@ def _numbered(texts: Sequence[str]) -> tuple[list[str], list[int]]:
     return list(numbers), found
 
 
-def _is_signed(turn: Turn, number: int, keys: Sequence[bytes]) -> bool:
-    frame = turn.frames[number].tolist()
+def _is_signed(turn: Turn, frame: Sequence[int], keys: Sequence[bytes]) -> bool:
     start, end = frame[FRAME_SIGNATURE_START], frame[FRAME_SIGNATURE_END]
     try:
         digest = binascii.a2b_base64(turn.data[start:end].tobytes(), strict_mode=True)

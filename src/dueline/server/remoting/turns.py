@@ -254,8 +254,9 @@ class _Walk:
         self._heads: list[Head | None] = [None] * len(turn.heads)
         self._taken: list[tuple[Channel, int, int, int]] = []
         self._admitted: tuple[object, Any] | None = None
-        self._ends: list[int] = []
-        self._sizes: list[int] = []
+        # Lists: most connections have one frame in a turn, for which arrays take longer.
+        self._ends: list[int] = turn.frames[:, FRAME_END].tolist()
+        self._sizes: list[int] = turn.frames[:, FRAME_SIZE_BYTES].tolist()
         self._look_at_heads()
 
     def _look_at_heads(self) -> None:
@@ -287,11 +288,8 @@ class _Walk:
         return flags if state is guard.state else np.zeros_like(flags)
 
     def run(self) -> None:
-        frames = self._turn.frames
-        # Lists: most connections have one frame in a turn, for which arrays take longer.
-        self._ends = frames[:, FRAME_END].tolist()
-        self._sizes = frames[:, FRAME_SIZE_BYTES].tolist()
-        cuts = np.searchsorted(frames[:, FRAME_CHANNEL], np.arange(len(self._channels) + 1))
+        numbers = self._turn.frames[:, FRAME_CHANNEL]
+        cuts = np.searchsorted(numbers, np.arange(len(self._channels) + 1))
         first, *stops = cuts.tolist()
         for number, (channel, stop) in enumerate(zip(self._channels, stops, strict=True)):
             self._run(channel, number, first, stop)
@@ -304,9 +302,9 @@ class _Walk:
         place = first
         while place < stop:
             is_fast = self._is_fast[place]
-            run_end = place + 1
-            while run_end < stop and self._is_fast[run_end] == is_fast:
-                run_end += 1
+            run_end = stop
+            if (not is_fast) in self._is_fast[place:stop]:
+                run_end = self._is_fast.index(not is_fast, place, stop)
             end = self._ends[run_end - 1] - base
             if not is_fast or not self._take(channel, place, run_end):
                 if not channel.take(piece[at:end]):

@@ -8,7 +8,12 @@ import pytest
 
 from dueline.broker.access import CLUSTER, Action, Resource
 from dueline.errors import InvalidRequest
-from dueline.server.remoting.requirements import REQUIREMENTS
+from dueline.server.remoting.requirements import (
+    KNOWN_COUNT_MAX,
+    KNOWN_SIZE_MAX,
+    REQUIREMENTS,
+    Needs,
+)
 from dueline.wire import Command, RequestCode
 
 PUB, SUB, GET = Action.PUB, Action.SUB, Action.GET
@@ -119,3 +124,24 @@ def test_every_change_is_noted() -> None:
 
 def test_resources_are_values_that_a_dictionary_takes() -> None:
     assert hash(Resource.parse("Topic:orders")) == hash(Resource.parse("topic:orders"))
+
+
+def test_what_is_remembered_of_names_is_bounded() -> None:
+    pull = REQUIREMENTS[RequestCode.PULL_MESSAGE]
+
+    def needs(topic: str) -> Needs:
+        ext = {"topic": topic, "consumerGroup": "g"}
+        return pull.needs(Command(code=RequestCode.PULL_MESSAGE, opaque=1, ext=ext))
+
+    first = needs("a")
+    assert needs("a") is first
+    long = needs("x" * KNOWN_SIZE_MAX)
+    assert needs("x" * KNOWN_SIZE_MAX) == long
+    assert needs("x" * KNOWN_SIZE_MAX) is not long
+
+    for number in range(KNOWN_COUNT_MAX):
+        needs(f"t{number}")
+
+    again = needs("a")
+    assert again == first
+    assert again is not first  # all were forgotten when there were too many
