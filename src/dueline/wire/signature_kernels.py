@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dueline.byte_kernels import put_big, put_bytes
 from dueline.compiled import BYTES, kernel
 from dueline.wire.sha1_kernels import LANES, STATE_SIZE, WORK_SIZE, add_block, begin
 from dueline.wire.turn import (
@@ -162,8 +163,9 @@ def _put_block(source: Bytes8, at: int, work: Words, lane: int) -> None:
     """64 bytes as the words of a lane."""
     # Of a slice, the compiler knows that no place is below 0.
     block = source[at : at + BLOCK_SIZE]
+    column = work[lane:]
     for word in range(16):
-        work[word * LANES + lane] = (
+        column[word * LANES] = (
             _U(block[4 * word]) << _U(24)
             | _U(block[4 * word + 1]) << _U(16)
             | _U(block[4 * word + 2]) << _U(8)
@@ -193,21 +195,25 @@ def _put_content(
     body, body_end = frame[FRAME_BODY_START], frame[FRAME_END]
     bits = 8 * (BLOCK_SIZE + text_end - text + body_end - body)
     end = at + count * BLOCK_SIZE
-    contents[at : at + text_end - text] = texts[text:text_end]
-    at += text_end - text
-    contents[at : at + body_end - body] = data[body:body_end]
-    at += body_end - body
-    contents[at] = 0x80
-    for zero in range(at + 1, end - 4):
-        contents[zero] = 0
-    for byte in range(4):
-        contents[end - 1 - byte] = bits >> 8 * byte & 0xFF
+    at = put_bytes(contents, at, texts, text, text_end)
+    at = put_bytes(contents, at, data, body, body_end)
+    rest = contents[at:end]
+    for place in range(len(rest)):
+        rest[place] = 0
+    rest[0] = 0x80
+    put_big(contents, end - 4, bits, 4)
 
 
-@kernel(f"void({BYTES}, uint32[::1], uint32[::1], uint32[:, ::1])")
-def _begin_keys(pads: Bytes8, work: Words, state: Words, begun: Any) -> None:
+@kernel("void(uint32[::1])")
+def _take_all(masks: Words) -> None:
+    for lane in range(LANES):
+        masks[lane] = _U(0xFFFFFFFF)
+
+
+@kernel(f"void({BYTES}, uint32[::1], uint32[::1], uint32[::1], uint32[:, ::1])")
+def _begin_keys(pads: Bytes8, work: Words, state: Words, masks: Words, begun: Any) -> None:
     """The states of both hashes of every key behind its pads, with which each content begins."""
-    masks = np.full(LANES, 0xFFFFFFFF, dtype=np.uint32)
+    _take_all(masks)
     count = len(begun)
     for first in range(0, count, LANES):
         begin(state)
@@ -247,13 +253,21 @@ def _put_digests(digests: Words, work: Words) -> None:
         work[15 * LANES + lane] = _U(8 * (BLOCK_SIZE + 4 * DIGEST_WORDS))
 
 
-@kernel(f"void({BYTES}, int64[::1], int64[::1], uint32[:, ::1], uint32[::1], uint32[::1])")
+@kernel(
+    f"void({BYTES}, int64[::1], int64[::1], uint32[:, ::1], uint32[::1], uint32[::1],"
+    "uint32[::1], uint32[::1])"
+)
 def _hash(
-    contents: Bytes8, blocks: Int64s, keys: Int64s, begun: Any, work: Words, state: Words
+    contents: Bytes8,
+    blocks: Int64s,
+    keys: Int64s,
+    begun: Any,
+    work: Words,
+    masks: Words,
+    inner: Words,
+    state: Words,
 ) -> None:
-    """HMAC of the contents of all lanes, into `state`."""
-    inner = np.empty(STATE_SIZE, dtype=np.uint32)
-    masks = np.empty(LANES, dtype=np.uint32)
+    """HMAC of the contents of all lanes, into `state`; the arrays before that are room for it."""
     block_count = 0
     for lane in range(LANES):
         block_count = max(block_count, blocks[lane])
@@ -267,20 +281,26 @@ def _hash(
                 inner[at] = state[at]
             _begin_lanes(begun, keys, 1, state)
             _put_digests(inner, work)
-            for lane in range(LANES):
-                masks[lane] = _U(0xFFFFFFFF)
+            _take_all(masks)
         add_block(work, state, masks)
 
 
-@kernel("int64(int64[::1], int64[::1], int64[::1], uint8[::1], int64, int64[::1])")
+@kernel("int64(int64[::1], int64[::1], int64[::1], uint8[::1], int64, int64[::1], int64[::1])")
 def _sort(
-    sizes: Int64s, case_of: Int64s, key_counts: Int64s, found: Bytes8, place: int, order: Int64s
+    sizes: Int64s,
+    case_of: Int64s,
+    key_counts: Int64s,
+    found: Bytes8,
+    place: int,
+    ends: Int64s,
+    order: Int64s,
 ) -> int:
     """Frames that have a key at this place and no other one that fits, by their count of blocks.
 
-    Returns: how many there are, the first in `order`.
+    Returns: how many there are, the first in `order`; `ends` is room to count in.
     """
-    ends = np.zeros(BLOCK_COUNT_MAX + 2, dtype=np.int64)
+    for size in range(len(ends)):
+        ends[size] = 0
     for side in range(2):
         for number in range(len(sizes)):
             if sizes[number] and place < key_counts[case_of[number]] and found[number] == 0:
@@ -296,8 +316,108 @@ def _sort(
 
 
 @kernel(
+    f"int64({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64,"
+    "int64[::1], uint8[::1])"
+)
+def _measure(
+    data: Bytes8,
+    texts: Bytes8,
+    frames: Any,
+    case_of: Int64s,
+    key_starts: Int64s,
+    key_counts: Int64s,
+    key_count: int,
+    sizes: Int64s,
+    found: Bytes8,
+) -> int:
+    """The blocks of each frame that has keys and is not too long; returns how many have any."""
+    short_count = 0
+    case_count = min(len(key_starts), len(key_counts))
+    for number in range(len(sizes)):
+        sizes[number] = 0
+        found[number] = NOT_SIGNED
+        case = case_of[number]
+        if case < 0 or case >= case_count or key_counts[case] <= 0:
+            continue
+        if key_starts[case] < 0 or key_starts[case] + key_counts[case] > key_count:
+            continue
+        sizes[number] = _block_count(data, texts, frames[number])
+        if sizes[number]:
+            short_count += 1
+        else:
+            found[number] = NOT_ASKED
+    return short_count
+
+
+@kernel("void(int64[::1], uint8[::1])")
+def _leave(sizes: Int64s, found: Bytes8) -> None:
+    """Let the caller look at all that have been measured."""
+    for number in range(len(sizes)):
+        if sizes[number]:
+            found[number] = NOT_ASKED
+
+
+@kernel(
+    f"void({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    "uint32[:, ::1], uint8[::1], uint32[:, ::1], uint32[::1], int64[:, ::1], int64[::1],"
+    "int64[::1], uint8[::1])"
+)
+def _check(
+    data: Bytes8,
+    texts: Bytes8,
+    frames: Any,
+    case_of: Int64s,
+    key_starts: Int64s,
+    key_counts: Int64s,
+    sizes: Int64s,
+    begun: Any,
+    contents: Bytes8,
+    states: Any,
+    work: Words,
+    lanes: Any,
+    ends: Int64s,
+    order: Int64s,
+    found: Bytes8,
+) -> None:
+    """Compare the signatures of measured frames with those that their keys give.
+
+    Args:
+        begun: of each key, what its two hashes begin with.
+        contents, states, work, lanes, ends, order: room for what is under way.
+    """
+    state, inner, expected, masks = states[0], states[1], states[2], states[3, :LANES]
+    blocks, keys = lanes[0], lanes[1]
+    place_count = 0
+    for case in range(len(key_counts)):
+        place_count = max(place_count, key_counts[case])
+    for place in range(place_count):
+        total = _sort(sizes, case_of, key_counts, found, place, ends, order)
+        for first in range(0, total, LANES):
+            for lane in range(LANES):
+                blocks[lane] = 0
+                keys[lane] = 0
+                if first + lane >= total:
+                    continue
+                number = order[first + lane]
+                frame = frames[number]
+                if _read_signature(data, frame, expected, lane):
+                    blocks[lane] = sizes[number]
+                    keys[lane] = key_starts[case_of[number]] + place
+                    _put_content(data, texts, frame, contents, lane * ROOM, sizes[number])
+            _hash(contents, blocks, keys, begun, work, masks, inner, state)
+            for lane in range(min(LANES, total - first)):
+                difference = _U(0)
+                for word in range(DIGEST_WORDS):
+                    at = word * LANES + lane
+                    difference |= _U(_U(state[at]) ^ _U(expected[at]))
+                if blocks[lane] and difference == 0:
+                    found[order[first + lane]] = IS_SIGNED
+
+
+@kernel(
     f"void({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], {BYTES}, int64,"
-    "uint8[::1])"
+    "uint8[::1])",
+    makes_arrays=True,
 )
 def check_signatures(
     data: Bytes8,
@@ -320,57 +440,32 @@ def check_signatures(
         found: gets for each frame `NOT_SIGNED`, `IS_SIGNED`, or `NOT_ASKED`: somebody else has to
             look at it.
     """
-    count = min(len(frames), len(case_of), len(found))
-    case_count = min(len(key_starts), len(key_counts))
     key_count = len(pads) // PADS_SIZE_BYTES
-    sizes = np.zeros(count, dtype=np.int64)
-    order = np.empty(count, dtype=np.int64)
-    short_count = 0
-    place_count = 0
-    for number in range(count):
-        found[number] = NOT_SIGNED
-        case = case_of[number]
-        if case < 0 or case >= case_count or key_counts[case] <= 0:
-            continue
-        if key_starts[case] < 0 or key_starts[case] + key_counts[case] > key_count:
-            continue
-        sizes[number] = _block_count(data, texts, frames[number])
-        place_count = max(place_count, key_counts[case])
-        if sizes[number]:
-            short_count += 1
-        else:
-            found[number] = NOT_ASKED
+    sizes = np.empty(min(len(frames), len(case_of), len(found)), dtype=np.int64)
+    short_count = _measure(
+        data, texts, frames, case_of, key_starts, key_counts, key_count, sizes, found
+    )
     if short_count <= few:
-        for number in range(count):
-            if sizes[number]:
-                found[number] = NOT_ASKED
+        _leave(sizes, found)
         return
     work = np.zeros(WORK_SIZE, dtype=np.uint32)
-    state = np.empty(STATE_SIZE, dtype=np.uint32)
-    expected = np.zeros(STATE_SIZE, dtype=np.uint32)
-    contents = np.empty(LANES * ROOM, dtype=np.uint8)
-    blocks = np.empty(LANES, dtype=np.int64)
-    keys = np.zeros(LANES, dtype=np.int64)
+    states = np.zeros((4, STATE_SIZE), dtype=np.uint32)
     begun = np.empty((2 * key_count, DIGEST_WORDS), dtype=np.uint32)
-    _begin_keys(pads, work, state, begun)
-    for place in range(place_count):
-        total = _sort(sizes, case_of, key_counts, found, place, order)
-        for first in range(0, total, LANES):
-            for lane in range(LANES):
-                blocks[lane] = 0
-                if first + lane >= total:
-                    continue
-                number = order[first + lane]
-                frame = frames[number]
-                if _read_signature(data, frame, expected, lane):
-                    blocks[lane] = sizes[number]
-                    keys[lane] = key_starts[case_of[number]] + place
-                    _put_content(data, texts, frame, contents, lane * ROOM, sizes[number])
-            _hash(contents, blocks, keys, begun, work, state)
-            for lane in range(min(LANES, total - first)):
-                difference = _U(0)
-                for word in range(DIGEST_WORDS):
-                    at = word * LANES + lane
-                    difference |= _U(_U(state[at]) ^ _U(expected[at]))
-                if blocks[lane] and difference == 0:
-                    found[order[first + lane]] = IS_SIGNED
+    _begin_keys(pads, work, states[0], states[3, :LANES], begun)
+    _check(
+        data,
+        texts,
+        frames,
+        case_of,
+        key_starts,
+        key_counts,
+        sizes,
+        begun,
+        np.empty(LANES * ROOM, dtype=np.uint8),
+        states,
+        work,
+        np.empty((2, LANES), dtype=np.int64),
+        np.empty(BLOCK_COUNT_MAX + 2, dtype=np.int64),
+        np.empty(len(sizes), dtype=np.int64),
+        found,
+    )

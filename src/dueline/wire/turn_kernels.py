@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import u32
+from dueline.byte_kernels import put_bytes, u32
 from dueline.compiled import BYTES, kernel
 from dueline.message_rows import (
     ROW_BODY_END,
@@ -104,10 +104,7 @@ def _write_key(data: Bytes8, header: Int64s, texts: Bytes8, at: int) -> int:
             at += 1
             continue
         texts[at] = 1
-        at += 1
-        for place in range(header[2 * field], header[2 * field + 1]):
-            texts[at] = data[place]
-            at += 1
+        at = put_bytes(texts, at + 1, data, header[2 * field], header[2 * field + 1])
     return at
 
 
@@ -115,8 +112,13 @@ def _write_key(data: Bytes8, header: Int64s, texts: Bytes8, at: int) -> int:
 def _find_head(texts: Bytes8, start: int, end: int, heads: Any, table: Int64s, count: int) -> int:
     """The number of the head with this key: `count` if it is new, -1 if there are too many."""
     value = np.uint64(14695981039346656037)
-    for at in range(start, end):
+    at = start
+    while at + 4 <= end:
+        value = (value ^ np.uint64(u32(texts, at))) * np.uint64(1099511628211)
+        at += 4
+    while at < end:
         value = (value ^ np.uint64(texts[at])) * np.uint64(1099511628211)
+        at += 1
     slot = np.int64(value >> np.uint64(20)) & (TABLE_SIZE - 1)
     while table[slot]:
         head = table[slot] - 1
@@ -148,17 +150,17 @@ def _write_signed(data: Bytes8, header: Int64s, texts: Bytes8, at: int, frame: I
     frame[FRAME_SIGNED_START] = at
     frame[FRAME_SIGNATURE_START] = header[HEADER_SIGNATURE]
     frame[FRAME_SIGNATURE_END] = header[HEADER_SIGNATURE + 1]
-    for place in range(header[HEADER_USER], header[HEADER_USER + 1]):
-        texts[at] = data[place]
-        at += 1
+    at = put_bytes(texts, at, data, header[HEADER_USER], header[HEADER_USER + 1])
     frame[FRAME_USER_END] = at
-    for place in range(max(header[HEADER_TOKEN], 0), header[HEADER_TOKEN + 1]):
-        texts[at] = data[place]
-        at += 1
+    if header[HEADER_TOKEN] >= 0:
+        at = put_bytes(texts, at, data, header[HEADER_TOKEN], header[HEADER_TOKEN + 1])
     for field in range(FIELD_COUNT):
-        if header[2 * field] >= 0:
-            # Fields have no escapes, and the properties' were read before: it does not fail.
-            at = unescape(data, header[2 * field], header[2 * field + 1], texts, at)
+        start, end = header[2 * field], header[2 * field + 1]
+        if field == FIELD_PROPERTIES and start >= 0:
+            # It was done before, so it does not fail.
+            at = unescape(data, start, end, texts, at)
+        elif start >= 0:  # without escapes
+            at = put_bytes(texts, at, data, start, end)
     frame[FRAME_SIGNED_END] = at
     return at
 
@@ -219,8 +221,7 @@ def _read_batch(
             return -1
         row = rows[row_count]
         clear_row(row)
-        for offset in range(text_size):
-            texts[text_at + offset] = data[properties_at + 2 + offset]
+        put_bytes(texts, text_at, data, properties_at + 2, properties_at + 2 + text_size)
         stop = read_properties(
             texts, text_at, text_at + text_size, names, actions, entries, row, limits
         )
@@ -344,29 +345,25 @@ def _read_send(
 
 @kernel(
     f"void({BYTES}, int64[:, ::1], {BYTES}, int64[:, ::1], int64[::1],"
+    "int64[::1], int64[:, ::1], int64[::1],"
     "int64[:, ::1], int64[:, ::1], int64[:, ::1], uint8[::1], int64[::1])"
 )
-def read_turn(
+def _read_frames(
     data: Bytes8,
     spans: Any,
     names: Bytes8,
     actions: Any,
     limits: Int64s,
+    header: Int64s,
+    entries: Any,
+    table: Int64s,
     frames: Any,
     rows: Any,
     heads: Any,
     texts: Bytes8,
     counts: Int64s,
 ) -> None:
-    """Cut and read what has come on each connection, data[spans[c, 0] : spans[c, 1]].
-
-    Args:
-        names: names of properties that mean something; actions: (start, end, action) of each.
-        counts: how many rows, heads, bytes of text and frames there are at the end.
-    """
-    header = np.empty(HEADER_WIDTH, dtype=np.int64)
-    entries = np.empty((ENTRY_COUNT_MAX, 2), dtype=np.int64)
-    table = np.zeros(TABLE_SIZE, dtype=np.int64)
+    """`read_turn`, with room for what is being read: `table` is all zeros."""
     frame_count = 0
     for place in range(len(counts)):
         counts[place] = 0
@@ -420,3 +417,43 @@ def read_turn(
             frame_count += 1
             at += 4 + length
     counts[3] = frame_count
+
+
+@kernel(
+    f"void({BYTES}, int64[:, ::1], {BYTES}, int64[:, ::1], int64[::1],"
+    "int64[:, ::1], int64[:, ::1], int64[:, ::1], uint8[::1], int64[::1])",
+    makes_arrays=True,
+)
+def read_turn(
+    data: Bytes8,
+    spans: Any,
+    names: Bytes8,
+    actions: Any,
+    limits: Int64s,
+    frames: Any,
+    rows: Any,
+    heads: Any,
+    texts: Bytes8,
+    counts: Int64s,
+) -> None:
+    """Cut and read what has come on each connection, data[spans[c, 0] : spans[c, 1]].
+
+    Args:
+        names: names of properties that mean something; actions: (start, end, action) of each.
+        counts: how many rows, heads, bytes of text and frames there are at the end.
+    """
+    _read_frames(
+        data,
+        spans,
+        names,
+        actions,
+        limits,
+        np.empty(HEADER_WIDTH, dtype=np.int64),
+        np.empty((ENTRY_COUNT_MAX, 2), dtype=np.int64),
+        np.zeros(TABLE_SIZE, dtype=np.int64),
+        frames,
+        rows,
+        heads,
+        texts,
+        counts,
+    )

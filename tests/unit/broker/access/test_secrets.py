@@ -98,3 +98,14 @@ def test_tokens_are_hashed_and_compared_as_a_whole() -> None:
 @given(secret=st.binary(max_size=200), content=st.binary(max_size=500))
 def test_signatures_are_those_of_the_standard_library(secret: bytes, content: bytes) -> None:
     assert signature_of(secret, content) == hmac.digest(secret, content, "sha1")
+
+
+@pytest.mark.parametrize(
+    "size", [1_983, 1_984, 1_985, 2_048, 4_000, 65_535, 65_536, 65_537, 200_000]
+)
+def test_signatures_of_long_contents_are_those_of_the_standard_library(size: int) -> None:
+    content = bytes(number * number % 251 for number in range(size))
+    whole = hmac.digest(b"secret", b"head" + content, "sha1")
+
+    assert signature_of(b"secret", b"head", content) == whole
+    assert signature_of(b"secret", memoryview(b"head"), memoryview(content)) == whole
