@@ -28,7 +28,7 @@ def _room(
     is_bound: bool,
 ) -> int:
     """The size of the wanted records, as their units say, as far as they may be read together."""
-    room = np.int64(0)
+    room = 0
     for row in range(row_count):
         if len(wanted) == 0 or wanted[row] != 0:
             size = u32(units, row * _UNIT_SIZE + 8)
@@ -49,7 +49,7 @@ def _copy(
     out: Bytes8,
 ) -> tuple[int, int]:
     """How many units were read, and how many bytes of `out` their records take."""
-    used = np.int64(0)
+    used = 0
     for row in range(row_count):
         if len(wanted) > 0 and wanted[row] == 0:
             continue
