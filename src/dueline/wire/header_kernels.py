@@ -30,7 +30,9 @@ HEADER_USER: Final = HEADER_CODE + 5
 """Start and end of the fields that sign: the user, a token, the signature."""
 HEADER_TOKEN: Final = HEADER_USER + 2
 HEADER_SIGNATURE: Final = HEADER_USER + 4
-HEADER_WIDTH: Final = HEADER_USER + 6
+HEADER_TEXT: Final = HEADER_USER + 6
+"""Start and end of the properties among what was signed, without escapes: noted by who reads on."""
+HEADER_WIDTH: Final = HEADER_USER + 8
 
 FIELD_TOPIC: Final = 1
 FIELD_BORN: Final = 6

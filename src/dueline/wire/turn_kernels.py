@@ -40,6 +40,7 @@ from dueline.wire.header_kernels import (
     HEADER_FLAG,
     HEADER_OPAQUE,
     HEADER_SIGNATURE,
+    HEADER_TEXT,
     HEADER_TOKEN,
     HEADER_USER,
     HEADER_VERSION,
@@ -142,11 +143,9 @@ def _find_head(texts: Bytes8, start: int, end: int, heads: Any, table: Int64s, c
 def _write_signed(data: Bytes8, header: Int64s, texts: Bytes8, at: int, frame: Int64s) -> int:
     """What was signed but for the body: values by the order of their names; returns the end.
 
-    Capitals come before small letters: the user, the token, then the fields a to n.
+    Capitals come before small letters: the user, the token, then the fields a to n. Where the
+    properties stand among them is noted in the header.
     """
-    frame[FRAME_SIGNED_START] = -1
-    if header[HEADER_USER] < 0 or header[HEADER_SIGNATURE] < 0:
-        return at
     frame[FRAME_SIGNED_START] = at
     frame[FRAME_SIGNATURE_START] = header[HEADER_SIGNATURE]
     frame[FRAME_SIGNATURE_END] = header[HEADER_SIGNATURE + 1]
@@ -157,12 +156,28 @@ def _write_signed(data: Bytes8, header: Int64s, texts: Bytes8, at: int, frame: I
     for field in range(FIELD_COUNT):
         start, end = header[2 * field], header[2 * field + 1]
         if field == FIELD_PROPERTIES and start >= 0:
-            # It was done before, so it does not fail.
+            header[HEADER_TEXT] = at
             at = unescape(data, start, end, texts, at)
+            if at < 0:
+                return -1
+            header[HEADER_TEXT + 1] = at
         elif start >= 0:  # without escapes
             at = put_bytes(texts, at, data, start, end)
     frame[FRAME_SIGNED_END] = at
     return at
+
+
+@kernel(f"int64({BYTES}, int64[::1], uint8[::1], int64, int64)")
+def _write_text(data: Bytes8, header: Int64s, texts: Bytes8, at: int, size_max: int) -> int:
+    """The properties as text; returns the end."""
+    start, end = header[2 * FIELD_PROPERTIES], header[2 * FIELD_PROPERTIES + 1]
+    if start < 0:
+        return at
+    if end - start > size_max:
+        return -1
+    if header[HEADER_TEXT] >= 0:
+        return put_bytes(texts, at, texts, header[HEADER_TEXT], header[HEADER_TEXT + 1])
+    return unescape(data, start, end, texts, at)
 
 
 @kernel(f"int64({BYTES}, int64[::1])")
@@ -279,18 +294,16 @@ def _read_send(
         return -1
     row = rows[counts[0]]
     clear_row(row)
-    text_end = text_at
-    if header[2 * FIELD_PROPERTIES] >= 0:
-        if header[2 * FIELD_PROPERTIES + 1] - header[2 * FIELD_PROPERTIES] > limits[LIMIT_TEXT]:
-            return -1
-        text_end = unescape(
-            data, header[2 * FIELD_PROPERTIES], header[2 * FIELD_PROPERTIES + 1], texts, text_at
-        )
-        if text_end < 0:
-            return -1
+    frame[FRAME_SIGNED_START] = -1
+    if header[HEADER_USER] >= 0 and header[HEADER_SIGNATURE] >= 0:
+        text_at = _write_signed(data, header, texts, text_at, frame)
+    text_end = -1
+    if text_at >= 0:
+        text_end = _write_text(data, header, texts, text_at, limits[LIMIT_TEXT])
+    if text_end >= 0:
         text_end = read_properties(texts, text_at, text_end, names, actions, entries, row, limits)
-        if text_end < 0:
-            return -1
+    if text_end < 0:
+        return -1
     row_count = counts[0] + 1
     if is_batch:
         if row[ROW_LEVEL]:
@@ -339,7 +352,7 @@ def _read_send(
     frame[FRAME_SIZE_BYTES] = end - start + FIELD_SIZE_BYTES * header[HEADER_COUNT]
     frame[FRAME_BODY_START] = header_end
     counts[0] = row_count
-    counts[2] = _write_signed(data, header, texts, text_end, frame)
+    counts[2] = text_end
     return 0
 
 
