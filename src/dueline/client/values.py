@@ -7,24 +7,18 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from dueline.admission import check_properties, check_sender_target
 from dueline.errors import InvalidRequest
-from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, decode_properties
+from dueline.message import decode_properties
 from dueline.schedule import DELAY_NAMES
-from dueline.store import layout
-from dueline.store.record import MAGIC, MARK_PRESENT, Record, decode, is_sound
+from dueline.store.record import Record, Usual, decode, usual
 from dueline.times import Duration, duration_ms, future_ms
 from dueline.wire.packing import unpacked
 
 __all__ = ["Outgoing", "Received", "Sent", "read_messages", "received"]
 
-_HOSTS_V6: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
-_HEAD: Final = Struct(">4xI4xi4xqqiq8xq8xiQI")
-"""What is read of a record's header, see `dueline.store.layout`."""
-assert _HEAD.size == layout.HEADER_SIZE
 _BODY_SIZE_BYTES_MAX: Final = 64 << 20
 """What a body may grow to; a few bytes can claim to be gigabytes."""
 
@@ -243,29 +237,24 @@ def read_messages(data: bytes) -> list[Received]:
         CorruptRecord: something that is no record, or one that fails its checks.
     """
     found = []
-    view, at, end = memoryview(data), 0, len(data)
+    at, end = 0, len(data)
     while at < end:
         size_bytes = int.from_bytes(data[at : at + 4], "big")
-        piece = view[at : at + size_bytes]
-        found.append(_usual(piece) or received(decode(piece, is_foreign=True)))
+        parts = usual(data, at, size_bytes)
+        if parts is not None:
+            found.append(_received(parts))
+        else:
+            found.append(received(decode(data[at : at + size_bytes], is_foreign=True)))
         at += size_bytes
     return found
 
 
-def _usual(piece: memoryview) -> Received | None:
-    """The message in a record of Dueline's with IPv4 hosts, which is nearly every one."""
-    if len(piece) < layout.RECORD_SIZE_MIN:
-        return None
-    (magic, queue_id, queue_offset, position, sys_flag, born_ms, store_ms, attempt, mark,
-     body_size) = _HEAD.unpack_from(piece)  # fmt: skip
-    is_usual = magic == MAGIC and mark & MARK_PRESENT and not sys_flag & _HOSTS_V6
-    if not (is_usual and is_sound(piece, position)):
-        return None
+def _received(parts: Usual) -> Received:
+    """The message in a usual record, which is nearly every one."""
+    body, tail, queue_id, queue_offset, position, sys_flag, born_ms, store_ms, attempt = parts
     message = _new(Received)
-    tail_at = layout.HEADER_SIZE + body_size
-    body = bytes(piece[layout.HEADER_SIZE : tail_at])
-    _set_body(message, unpacked(body, sys_flag, _BODY_SIZE_BYTES_MAX))
-    _set_tail(message, bytes(piece[tail_at:]))
+    _set_body(message, unpacked(bytes(body), sys_flag, _BODY_SIZE_BYTES_MAX) if sys_flag else body)
+    _set_tail(message, tail)
     _set_queue_id(message, queue_id)
     _set_queue_offset(message, queue_offset)
     _set_attempt(message, attempt)

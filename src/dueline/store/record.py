@@ -22,7 +22,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 from dueline.errors import CorruptRecord
@@ -52,6 +52,7 @@ __all__ = [
     "reference",
     "seal",
     "tail_check",
+    "usual",
 ]
 
 MAGIC: Final = 0xDAA320A7
@@ -72,6 +73,8 @@ NO_OFFSET: Final = -1  # the queue offset of a record that is in no queue yet
 _WORDS: Final = struct.Struct(">IIIIIqqIQIIQIIIQI")
 _MASK32: Final = 0xFFFFFFFF
 _MASK64: Final = 0xFFFFFFFFFFFFFFFF
+_new_tuple: Final = tuple.__new__
+"""What a named tuple is made with, without a call of Python code."""
 _V6: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 assert _WORDS.size == HEADER_SIZE
 assert MAGIC_LONG_TOPIC & 0xFF == layout.LONG_TOPIC_END != MAGIC & 0xFF
@@ -249,31 +252,59 @@ def _decode_unchecked(
     return record, crc
 
 
+class Usual(NamedTuple):
+    """What is read of a usual record: our own, with IPv4 hosts and a short topic."""
+
+    body: bytes | memoryview
+    tail: bytes | memoryview
+    """Topic and properties with their sizes."""
+    queue_id: int
+    queue_offset: int
+    position: int
+    sys_flag: int
+    born_ms: int
+    store_ms: int
+    reconsume_times: int
+
+
+def usual(data: bytes | memoryview, start: int, size: int) -> Usual | None:
+    """The record data[start : start + size], if it is a usual one that passes all its checks.
+
+    Any other may be sound or not. Of bytes, body and tail are copies; of a view, they are views.
+    """
+    if size < RECORD_SIZE_MIN or start + size > len(data):
+        return None
+    (found_size, magic, crc, queue_id, flag, queue_offset, position, sys_flag, born_ms, born_1,
+     born_2, store_ms, store_1, store_2, times, mark, body_size,
+    ) = _WORDS.unpack_from(data, start)  # fmt: skip
+    body_at = start + HEADER_SIZE
+    tail_at, end = body_at + body_size, start + size
+    if magic != MAGIC or sys_flag & _V6 or not mark & MARK_PRESENT or found_size != size:
+        return None
+    if tail_at + 3 > end or (queue_id | sys_flag | times) >> 31 or (born_ms | store_ms) >> 63:
+        return None
+    body, tail = data[body_at:tail_at], data[tail_at:end]
+    text_at = 3 + tail[0]
+    if text_at > len(tail) or tail[text_at - 2] << 8 | tail[text_at - 1] != len(tail) - text_at:
+        return None
+    if crc32(body) & 0x7FFFFFFF != crc:
+        return None
+    words = size ^ magic ^ crc ^ queue_id ^ flag ^ sys_flag ^ born_ms ^ born_1 ^ born_2 ^ store_ms
+    words ^= store_1 ^ store_2 ^ times ^ (mark & ~MARK_CHECK_MASK) ^ body_size
+    if fold(words) ^ tail_check(tail) != mark >> MARK_CHECK_SHIFT & 0xFFFF:
+        return None
+    return _new_tuple(
+        Usual, (body, tail, queue_id, queue_offset, position, sys_flag, born_ms, store_ms, times)
+    )
+
+
 def is_sound(view: memoryview, position: int) -> bool:
     """Would `decode` take these bytes, all of them, for the record at `position`?
 
     For readers that pass records on as they are; the usual kind is not decoded for that.
     """
-    size = len(view)
-    if size < RECORD_SIZE_MIN:
-        return False
-    (found_size, magic, crc, queue_id, flag, _, found_position, sys_flag, born_ms, born_1, born_2,
-     store_ms, store_1, store_2, times, mark, body_size) = _WORDS.unpack_from(view)  # fmt: skip
-    if magic != MAGIC or sys_flag & _V6 or not mark & MARK_PRESENT:
-        return _is_sound_rare(view, position)
-    tail_at = HEADER_SIZE + body_size
-    if found_size != size or found_position != position or tail_at + 3 > size:
-        return False
-    tail = view[tail_at:]
-    topic_end = 1 + tail[0]
-    properties_size = int.from_bytes(tail[topic_end : topic_end + 2], "big")
-    if topic_end + 2 + properties_size != len(tail):
-        return False
-    if crc32(view[HEADER_SIZE:tail_at]) & 0x7FFFFFFF != crc:
-        return False
-    words = size ^ magic ^ crc ^ queue_id ^ flag ^ sys_flag ^ born_ms ^ born_1 ^ born_2 ^ store_ms
-    words ^= store_1 ^ store_2 ^ times ^ (mark & ~MARK_CHECK_MASK) ^ body_size
-    return bool(fold(words) ^ tail_check(tail) == mark >> MARK_CHECK_SHIFT & 0xFFFF)
+    found = usual(view, 0, len(view))
+    return found.position == position if found is not None else _is_sound_rare(view, position)
 
 
 def _is_sound_rare(view: memoryview, position: int) -> bool:
