@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import u32
+from dueline.byte_kernels import put_bytes, u32
 from dueline.compiled import BYTES, kernel
 from dueline.store.crc_kernels import crc
 from dueline.store.record_kernels import (
@@ -174,10 +174,9 @@ def copy(
         if properties > end or to < 0 or size != out_offsets[row + 1] - to or to + size > len(out):
             return False
         at = to + tail - start
-        out[to:at] = data[start:tail]
+        put_bytes(out, to, data, start, tail)
         out[at] = name_end - name
-        out[at + 1 : at + 1 + name_end - name] = topics[name:name_end]
-        out[at + 1 + name_end - name : to + size] = data[properties:end]
+        put_bytes(out, put_bytes(out, at + 1, topics, name, name_end), data, properties, end)
         _stamp(out, to, size, at, queue_id[row], origin[row], due_ms[row])
         text = properties + 2
         tag, tag_end = _value(data, text, end, _TAGS)

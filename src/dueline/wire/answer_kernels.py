@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dueline.byte_kernels import put_bytes
 from dueline.compiled import BYTES, kernel
 from dueline.message import DELAY_LOG_MARK
 from dueline.message_rows import ROW_ID_END, ROW_ID_START
@@ -47,13 +48,6 @@ _HEX: Final = _array("0123456789ABCDEF")
 _BASE64: Final = _array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _QUOTE: Final = 0x22
 _BLANK: Final = 0x20
-
-
-@kernel(f"int64(uint8[::1], int64, {BYTES}, int64, int64)")
-def _put(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
-    for place in range(start, end):
-        out[at + place - start] = data[place]
-    return at + end - start
 
 
 @kernel("int64(uint8[::1], int64, int64)")
@@ -120,14 +114,14 @@ def _put_handle(
     id_end: int,
     scratch: Bytes8,
 ) -> int:
-    size = _put(scratch, 0, _VERSION, 0, len(_VERSION))
-    size = _put(scratch, size, topics, topic_start, topic_end)
+    size = put_bytes(scratch, 0, _VERSION, 0, len(_VERSION))
+    size = put_bytes(scratch, size, topics, topic_start, topic_end)
     scratch[size] = _BLANK
-    size = _put(scratch, size + 1, broker, 0, len(broker))
+    size = put_bytes(scratch, size + 1, broker, 0, len(broker))
     scratch[size] = _BLANK
     size = _put_number(scratch, size + 1, due_ms)
     scratch[size] = _BLANK
-    size = _put(scratch, size + 1, texts, id_start, id_end)
+    size = put_bytes(scratch, size + 1, texts, id_start, id_end)
     return _put_base64(out, at, scratch, size)
 
 
@@ -161,25 +155,25 @@ def write_answers(
         answer = answers[number]
         first, count = answer[ANSWER_FIRST_ROW], answer[ANSWER_ROW_COUNT]
         start = at
-        at = _put(out, at + 8, _HEAD, 0, len(_HEAD))
+        at = put_bytes(out, at + 8, _HEAD, 0, len(_HEAD))
         for row in range(first, first + count):
             if row > first:
                 out[at] = 0x2C
                 at += 1
             mark = DELAY_LOG_MARK if dues[row] else 0
             at = _put_message_id(out, at, host, positions[row] | mark)
-        at = _put(out, at, _QUEUE, 0, len(_QUEUE))
+        at = put_bytes(out, at, _QUEUE, 0, len(_QUEUE))
         at = _put_number(out, at, answer[ANSWER_QUEUE_ID])
-        at = _put(out, at, _OFFSET, 0, len(_OFFSET))
+        at = put_bytes(out, at, _OFFSET, 0, len(_OFFSET))
         at = _put_number(out, at, offsets[first])
         id_start, id_end = rows[first, ROW_ID_START], rows[first, ROW_ID_END]
         if count == 1:
-            at = _put(out, at, _ID, 0, len(_ID))
-            at = _put(out, at, texts, id_start, id_end)
+            at = put_bytes(out, at, _ID, 0, len(_ID))
+            at = put_bytes(out, at, texts, id_start, id_end)
         out[at] = _QUOTE
         at += 1
         if dues[first]:
-            at = _put(out, at, _RECALL, 0, len(_RECALL))
+            at = put_bytes(out, at, _RECALL, 0, len(_RECALL))
             at = _put_handle(
                 out,
                 at,
@@ -195,9 +189,9 @@ def write_answers(
             )
             out[at] = _QUOTE
             at += 1
-        at = _put(out, at, _REST, 0, len(_REST))
+        at = put_bytes(out, at, _REST, 0, len(_REST))
         at = _put_number(out, at, answer[ANSWER_OPAQUE])
-        at = _put(out, at, _END, 0, len(_END))
+        at = put_bytes(out, at, _END, 0, len(_END))
         size = at - start - 8
         for place in range(4):
             out[start + place] = size + 4 >> 8 * (3 - place) & 0xFF
