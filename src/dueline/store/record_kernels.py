@@ -21,6 +21,9 @@ _V6: Final = 0x30
 _ALL_BUT_CHECK: Final = ~0x0FFFF000
 """Of the eight bytes from 72 on, whose second half begins with bits 48 to 63 of the mark."""
 _PRIME: Final = np.uint64(HASH_PRIME)
+_LEFT: Final = np.uint64((1 << 32) % HASH_PRIME)
+_LEFT_TWICE: Final = np.uint64((1 << 64) % HASH_PRIME)
+_LOW: Final = np.uint64(0xFFFFFFFF)
 
 Bytes8 = npt.NDArray[np.uint8]
 
@@ -81,13 +84,13 @@ def key_hash(data: Bytes8, start: int, end: int) -> np.uint32:
     while (at - start) % 4:
         at -= 1
         value = value << np.uint64(8) | np.uint64(data[at])
-    while at > start:  # the remainder has 32 bits, so that four bytes more fit
+    while at > start:  # times 2^32, which leaves _LEFT; it stays below 2^62 without a division
         at -= 4
-        value = (
-            (value % _PRIME) << np.uint64(32)
-            | np.uint64(data[at + 3]) << np.uint64(24)
+        word = (
+            np.uint64(data[at + 3]) << np.uint64(24)
             | np.uint64(data[at + 2]) << np.uint64(16)
             | np.uint64(data[at + 1]) << np.uint64(8)
             | np.uint64(data[at])
         )
+        value = (value & _LOW) * _LEFT + (value >> np.uint64(32)) * _LEFT_TWICE + word
     return np.uint32(value % _PRIME)
