@@ -394,12 +394,12 @@ class Channel(asyncio.Protocol):
             self._unsent.clear()
             self.abort()
 
-    def write_now(self, data: bytes) -> None:
-        """Send an answer for which there is room at once, with what else is ready."""
-        if self._unsent:
-            self._unsent.append(data)
-            self._flush()
+    def write_now(self, data: bytes | memoryview) -> None:
+        """The same at once, with what is ready: nothing else will be in this turn."""
+        if self._unsent or self.room.is_paused:  # which may be too much: `write` says
+            self.write((data,))
         elif self._transport is not None:
+            self.active_s = self._loop.time()
             self._send(self._transport, data)
 
     def _flush(self) -> None:

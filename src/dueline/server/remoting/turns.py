@@ -240,7 +240,7 @@ class Turns:
         for share in sent.shares:
             end = int(ends[share.end - 1])
             self._hub.finish(share.channel, share.end - share.start, share.size_bytes)
-            share.channel.write((view[start:end],))
+            share.channel.write_now(view[start:end])
             start = end
 
 
