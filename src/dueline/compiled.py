@@ -18,7 +18,9 @@ at its start, what it wants (`load_soon`), which happens in the background; who 
 Every kernel therefore has a twin in plain Python that gives the same result. Kernels release the
 interpreter's lock, get contiguous arrays and check every index themselves: compiled code that reads
 outside of an array is not told so. `NUMBA_BOUNDSCHECK=1` makes them checked, `NUMBA_DISABLE_JIT=1`
-leaves them plain Python; tests run them in both ways.
+leaves them plain Python; tests run them in both ways. A kernel that makes no arrays, not even by
+assigning to a slice, is compiled without counting references to those it is given: the caller
+keeps them.
 
 The cache is `$XDG_CACHE_HOME/dueline/kernels/<digest>`, or below `~/.cache`; the digest is that of
 all kernels' source and of what that imports, of Numba and of the processor. Several processes may
@@ -65,8 +67,7 @@ from dueline import compiled
 compiled.make(pathlib.Path(sys.argv[1]), sys.argv[2:])
 """
 _MAKERS: Final = frozenset(("empty", "full", "zeros"))
-"""What makes arrays, as these do, and slices that are assigned to. A function that makes none need
-not count references to those it is given, which took a tenth of the processor time of a batch."""
+"""What makes arrays. To count references took a tenth of the processor time of a batch."""
 _PACKAGE: Final = Path(__file__).parent
 _IMPORTED: Final = re.compile(rb"^from dueline\.([\w.]+) import", re.MULTILINE)
 

@@ -100,7 +100,7 @@ class KnownPulls:
             if head.commits:
                 self._progress.commit(group, topic, queue_id, min(commit_offset, found.end))
                 self._context.save_soon()
-        except (BrokerError, OSError):
+        except Exception:  # noqa: BLE001 - the usual way fails with it too, and says so
             return None
         size_bytes, next_offset, start, end = found
         first = encode_found_head(opaque, next_offset, start, end, size_bytes)
