@@ -29,6 +29,7 @@ from dueline.server.remoting.send import row_actions
 from dueline.store import PutResult, Store, StoreOptions
 from dueline.wire import Command, FrameDecoder
 from dueline.wire.headers import SendRequest
+from dueline.wire.pull_pattern import PullPattern
 from dueline.wire.send_answer import encode_send_answer
 from dueline.wire.turn import TURN_KERNELS, TurnLimits, TurnReader
 from dueline.wire.turn_answers import ANSWER_KERNELS, ANSWER_WIDTH, encode_answers
@@ -63,8 +64,22 @@ def main() -> None:
 
         _row(f"read, {PULL_COUNT} at once", _us(pull, PULL_COUNT))
         if compiled.load(KERNELS):
+            _row("the same, compiled", _us(pull, PULL_COUNT))
+            _print_pull(store)
             _print_compiled(store)
         store.close()
+
+
+def _print_pull(store: Store) -> None:
+    """The steps of a pull that is like one before."""
+    frame = frames("pull")[0]
+    (cut,) = FrameDecoder().feed(frame)
+    pattern = PullPattern.of(frame, Command.decode(cut))
+    assert pattern is not None
+    reader = store.usual_reader()
+    _row("a pull's numbers, by its pattern", _us(lambda: pattern.match(frame, 0, len(frame))))
+    read = partial(reader.read, "bench", 0, 0, PULL_COUNT, 1 << 20, 1 << 30)
+    _row(f"usual read, {PULL_COUNT} at once", _us(read, PULL_COUNT))
 
 
 def _print_compiled(store: Store) -> None:

@@ -38,7 +38,9 @@ from dueline.store import Store, restore
 from dueline.store.block import BLOCK_KERNELS, Block
 from dueline.store.bulk_rows import BULK_KERNELS
 from dueline.store.copies import COPY_KERNELS, copied
+from dueline.store.kernels import read_only
 from dueline.store.stamp import STAMP_KERNELS
+from dueline.store.stretch import READ_KERNELS
 from dueline.wire import Command
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.turn import FRAME_WIDTH, HEAD_IS_BATCH, TURN_KERNELS, Turn
@@ -275,6 +277,42 @@ class Bulk:
         return np.array(values, dtype=np.int64)
 
 
+class Reading:
+    """Records with changed bytes behind units with changed bytes, for the kernels that read."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self._generator = generator
+        self._kernels = Kernels(READ_KERNELS)
+        with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store") as store:
+            for number in range(3):
+                store.put(Message(topic="t", body=b"b" * number))
+            result = store.read("t", 0, 0)
+            queue = store._core.queues.get("t", 0)
+            assert queue is not None
+            self._units = queue.read_bytes(0, 3)
+            self._log = b"".join(result.chunks)
+        self.read_count = 0
+
+    def check(self) -> None:
+        units, log = self._units, self._log
+        base = int.from_bytes(units[:8], "big")
+        if self._generator.random() < 0.5:
+            units = changed(self._generator, units)
+        if self._generator.random() < 0.5:
+            log = changed(self._generator, log)
+        size_max = self._generator.choice((1, 200, 1 << 20))
+        out = np.empty(self._generator.choice((0, 200, 900)), dtype=np.uint8)
+        at = self._generator.choice((-1, 0, 0, 0, 7, 900))
+        arrays = [read_only(np.frombuffer(each, dtype=np.uint8)) for each in (log, units, b"")]
+        copied = self._kernels.copy_usual(arrays[0], base, arrays[1], 0, size_max, out, at)
+        if copied > 0:
+            self.read_count += 1
+            size = copied & 0xFFFFFFFF
+            assert out[at : at + size].tobytes() == log[:size]
+        if not IS_PLAIN:  # what it gives back is an array of its own
+            self._kernels.gather(arrays[0], base, arrays[1], arrays[2], 0, size_max, False)
+
+
 def sends() -> list[bytes]:
     """Sends as producers write them, batches among them."""
     texts = [
@@ -303,6 +341,7 @@ def main() -> None:
     carrying = Carrying(generator)
     signing = Signing(generator)
     bulk = Bulk(generator)
+    reading = Reading(generator)
     fast_count = 0
     for number in range(count):
         inputs = sends() if number % 4 else others
@@ -313,11 +352,13 @@ def main() -> None:
         fast_count += check(turn, pieces)
         stored(turn)
         bulk.check()
+        reading.check()
         if number % 8 == 0:
             carrying.check()
         if number % 64 == 0 or not IS_PLAIN:
             signing.check(turn)
     assert bulk.made_count > count // 20
+    assert reading.read_count > count // 20
     print(f"{count} turns, {fast_count} sends read, {bulk.made_count} tables made")  # noqa: T201
 
 

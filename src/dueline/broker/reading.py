@@ -35,6 +35,7 @@ from dueline.errors import InvalidRequest, NotFound
 from dueline.message import DELAY_LOG_MARK, decode_properties, message_id, pack_host
 from dueline.store import ReadResult, ReadStatus, Record, Store
 from dueline.store import record as records
+from dueline.store.usual_reader import UsualReader
 
 __all__ = ["Pull", "Pulled", "Reading", "Unit", "records_of"]
 
@@ -184,6 +185,10 @@ class Reading:
             size_bytes_max=pull.size_bytes_max,
             accept=pull.wanted.accept,
         )
+
+    def usual_reader(self) -> UsualReader:
+        """Reads what most pulls ask for, for one thread; nobody is asked who may, or traced."""
+        return self._store.usual_reader()
 
     def watch(self, topic: str, queue_id: int | None, wake: Wake) -> Watch:
         """Call `wake` once when a queue (None: any of the topic) has grown; then read again.

@@ -9,7 +9,7 @@ New units are in memory; `flush` moves them to files, which have a fixed length 
 byte offset of their first unit. The memory is lost with the process: the commit log has it all, and
 recovery puts units behind the last checkpoint into memory again. So an append needs no file, no
 disk space and no wait. No file stays open: one is opened for each read and each flush. A read takes
-more than it was asked for, and the next ones, a little further on, need no file (`_Window`).
+more than it was asked for, and those near it need no file (`dueline.store.unit_blocks`).
 
 Units have no room for a check. A checkpoint keeps a CRC-32 of each file's units instead, and the
 first read of a file compares it; a file that is damaged or missing is made again from the log
@@ -19,12 +19,11 @@ first read of a file compares it; a file that is damaged or missing is made agai
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from zlib import crc32
 
 import numpy as np
@@ -33,6 +32,7 @@ import numpy.typing as npt
 from dueline.store.files import POSITION_NAME, File, Files
 from dueline.store.queue_folder import queue_folder
 from dueline.store.shortage import full_disk_is_unavailable
+from dueline.store.unit_blocks import BLOCK_UNITS, UnitBlocks
 
 __all__ = ["UNIT_DTYPE", "UNIT_SIZE", "Check", "ConsumeQueue", "QueueUnits", "Shelf"]
 
@@ -40,9 +40,8 @@ UNIT_DTYPE: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code"
 UNIT_SIZE: Final = UNIT_DTYPE.itemsize
 FILE_UNITS_DEFAULT: Final = 300_000
 TRIM_LOOK_FILES: Final = 8
-WINDOW_UNITS: Final = 512
-WINDOW_COUNT_MAX: Final = 256
-"""Queues of a store with a window, of 10 KB each."""
+READ_UNITS_MAX: Final = 2 * BLOCK_UNITS
+"""What reads more than this is not for those who read on."""
 FILLER_UNIT: Final = (0).to_bytes(8, "big") + 0x7FFFFFFF.to_bytes(4, "big") + bytes(8)
 assert UNIT_SIZE == len(FILLER_UNIT) == 20
 
@@ -57,17 +56,6 @@ def no_units() -> QueueUnits:
     return np.empty(0, dtype=UNIT_DTYPE)
 
 
-class _Window(NamedTuple):
-    """Units that were read from a file not long ago: they do not change any more."""
-
-    start: int
-    end: int
-    units: QueueUnits
-
-
-_NO_WINDOW: Final = _Window(0, 0, no_units())
-
-
 @dataclass(slots=True, kw_only=True)
 class Shelf:
     """What the queues of a store share: where their files are and how these are made."""
@@ -77,8 +65,8 @@ class Shelf:
     file_units: int
     repair: Repair | None = None
     folds_case: bool = False
-    windowed: deque[ConsumeQueue] = field(default_factory=deque)
-    """Queues that have a window, in the order they got it."""
+    blocks: UnitBlocks = field(default_factory=UnitBlocks)
+    """Units that were read from files not long ago."""
 
     def folder_of(self, topic: str, queue_id: int) -> Path:
         return queue_folder(self.folder, topic, queue_id, folds_case=self.folds_case)
@@ -102,14 +90,13 @@ class Shelf:
 class ConsumeQueue:
     """One queue. One writer at a time; readers see units before `end` only."""
 
-    __slots__ = ("_checked", "_mutex", "_shelf", "_tail", "_window",
+    __slots__ = ("_checked", "_mutex", "_shelf", "_tail",
                  "checks", "end", "name", "start")  # fmt: skip
 
     def __init__(self, shelf: Shelf, topic: str, queue_id: int) -> None:
         self._shelf = shelf
         self._tail: tuple[int, bytearray] = (0, bytearray())  # from this offset on, in memory
         self._checked: frozenset[int] = frozenset()  # files that were found to be sound
-        self._window = _NO_WINDOW
         self._mutex = threading.Lock()
         self.name: Final = (topic, queue_id)
         self.checks: dict[int, Check] = {}  # by the file's first offset
@@ -128,13 +115,13 @@ class ConsumeQueue:
         """
         assert self.end == self.start, "a queue that has messages begins where it began"
         self.checks = {}
-        self._window = _NO_WINDOW
+        self._shelf.blocks.forget(self)
         self._tail = (first, bytearray())
         self.start = self.end = first
 
     def restore(self, start: int, end: int, checks: dict[int, Check]) -> None:
         """Be what a checkpoint says: all units are in files."""
-        self._window = _NO_WINDOW
+        self._shelf.blocks.forget(self)
         self._tail = (end, bytearray())
         self.start, self.end, self.checks = start, end, checks
 
@@ -160,42 +147,57 @@ class ConsumeQueue:
         start_byte = UNIT_SIZE * max(offset - memory_start, 0)
         data = memory[start_byte : UNIT_SIZE * (stop - memory_start)]
         in_memory = np.frombuffer(data, dtype=UNIT_DTYPE)
-        return np.concatenate([units, in_memory]) if len(units) else in_memory
+        if not len(units):
+            return in_memory
+        return np.concatenate([units, in_memory], dtype=UNIT_DTYPE)  # as bytes the same as in files
+
+    def read_bytes(self, offset: int, count: int) -> bytes:
+        """The same as bytes, which is quicker where they are in memory."""
+        stop = min(offset + count, self.end)  # first, as in `read`
+        memory_start, memory = self._tail
+        if self.start <= offset and memory_start <= offset < stop:
+            return bytes(
+                memory[UNIT_SIZE * (offset - memory_start) : UNIT_SIZE * (stop - memory_start)]
+            )
+        return self.read(offset, count).tobytes()
 
     def needs_file(self, offset: int, count: int) -> bool:
         """Does `read` have to open one for this?"""
-        stop = min(offset + count, self._tail[0])
-        window = self._window
-        return offset < stop and not window.start <= offset < stop <= window.end
+        base = self._base_of(offset)
+        stop = min(offset + count, self._tail[0], base + self._shelf.file_units)
+        return offset < stop and self._shelf.blocks.get(self, base, offset, stop) is None
 
     def _read_file(self, offset: int, stop: int) -> QueueUnits:
-        window = self._window
-        if window.start <= offset < stop <= window.end:
-            return window.units[offset - window.start : stop - window.start]
+        """Units [offset, stop) as far as one file has them."""
         base = self._base_of(offset)
-        end = base + self._shelf.file_units
+        stop = min(stop, base + self._shelf.file_units)
+        found = self._shelf.blocks.get(self, base, offset, stop)
+        if found is not None:
+            return found
         try:
             if base not in self._checked:
                 self._check(base)
             with closing(self._shelf.files.open(self._path_of(base))) as file:
-                return self._read_window(file, offset, min(stop, end), min(self._tail[0], end))
+                return self._read_blocks(file, base, offset, stop)
         except FileNotFoundError:
             if offset < self.start:
                 return no_units()  # retention was quicker
             raise
 
-    def _read_window(self, file: File, offset: int, stop: int, end: int) -> QueueUnits:
-        """Units [offset, stop) of a file that has them up to `end`."""
-        window_end = max(stop, min(offset + WINDOW_UNITS, end))
-        at, size = offset % self._shelf.file_units * UNIT_SIZE, (window_end - offset) * UNIT_SIZE
-        units = np.frombuffer(file.read_at(at, size), dtype=UNIT_DTYPE)
-        if len(units) <= WINDOW_UNITS:
-            if self._window is _NO_WINDOW:
-                self._shelf.windowed.append(self)
-            self._window = _Window(offset, offset + len(units), units)
-            if len(self._shelf.windowed) > WINDOW_COUNT_MAX:
-                self._shelf.windowed.popleft()._window = _NO_WINDOW
-        return units[: stop - offset]
+    def _read_blocks(self, file: File, base: int, offset: int, stop: int) -> QueueUnits:
+        """Units [offset, stop) of the file that begins at `base`, and what is in their blocks."""
+        start = end = 0
+        if stop - offset <= READ_UNITS_MAX:
+            start = (offset - base) // BLOCK_UNITS * BLOCK_UNITS
+            end = -(-(stop - base) // BLOCK_UNITS) * BLOCK_UNITS
+            end = min(end, self._shelf.file_units, self._tail[0] - base)
+        if end < stop - base:  # much at once, or the queue began anew meanwhile
+            data = file.read_at((offset - base) * UNIT_SIZE, (stop - offset) * UNIT_SIZE)
+            return np.frombuffer(data, dtype=UNIT_DTYPE)
+        data = file.read_at(start * UNIT_SIZE, (end - start) * UNIT_SIZE)
+        units = np.frombuffer(data, dtype=UNIT_DTYPE)
+        self._shelf.blocks.keep(self, base + start, units)
+        return units[offset - base - start : stop - base - start]
 
     def _check(self, base: int) -> None:
         """Compare a file with its check, and make it again if they differ."""

@@ -11,7 +11,7 @@ from dueline.byte_kernels import put_bytes, u32, u64
 from dueline.compiled import BYTES, kernel
 from dueline.store.record_kernels import is_usual
 
-__all__ = ["gather"]
+__all__ = ["copy_usual", "gather"]
 
 _UNIT_SIZE: Final = 20
 
@@ -98,3 +98,37 @@ def gather(
     out = np.empty(room, dtype=np.uint8)
     read_count, used = _copy(segment, base, units, row_count, wanted, offset, out)
     return read_count, out[:used]
+
+
+@kernel(f"int64({BYTES}, int64, {BYTES}, int64, int64, uint8[::1], int64)")
+def copy_usual(
+    segment: Bytes8,
+    base: int,
+    units: Bytes8,
+    offset: int,
+    size_bytes_max: int,
+    out: Bytes8,
+    at: int,
+) -> int:
+    """The records of all units to out[at:], if all are of the usual kind and pass their checks;
+    how many, times 2^32, and their bytes. -1: one of them is not, or `out` has no room.
+
+    It ends before a record that would make more than `size_bytes_max`, unless it is the first. The
+    arguments are those of `gather`.
+    """
+    if at < 0 or at > len(out):
+        return -1
+    used = 0
+    for row in range(len(units) // _UNIT_SIZE):
+        start = u64(units, row * _UNIT_SIZE) - base
+        size = u32(units, row * _UNIT_SIZE + 8)
+        if used > 0 and used + size > size_bytes_max:
+            return row << 32 | used
+        if start < 0 or start > len(segment) - size or size > len(out) - at - used:
+            return -1
+        if not is_usual(segment, start, start + size):
+            return -1
+        if u64(segment, start + 28) != base + start or u64(segment, start + 20) != offset + row:
+            return -1
+        used = put_bytes(out, at + used, segment, start, start + size) - at
+    return (len(units) // _UNIT_SIZE) << 32 | used

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import u32
+from dueline.byte_kernels import u32, u64
 from dueline.compiled import BYTES, kernel
 from dueline.store.crc_kernels import crc
 from dueline.store.properties import HASH_PRIME
@@ -18,7 +18,12 @@ HEADER_SIZE: Final = 88
 SIZE_MIN: Final = 91
 _MAGIC: Final = 0xDAA320A7
 _V6: Final = 0x30
+_ALL_BUT_CHECK: Final = ~0x0FFFF000
+"""Of the eight bytes from 72 on, whose second half begins with bits 48 to 63 of the mark."""
 _PRIME: Final = np.uint64(HASH_PRIME)
+_LEFT: Final = np.uint64((1 << 32) % HASH_PRIME)
+_LEFT_TWICE: Final = np.uint64((1 << 64) % HASH_PRIME)
+_LOW: Final = np.uint64(0xFFFFFFFF)
 
 Bytes8 = npt.NDArray[np.uint8]
 
@@ -26,18 +31,11 @@ Bytes8 = npt.NDArray[np.uint8]
 @kernel(f"int64({BYTES}, int64)")
 def fold_header(data: Bytes8, start: int) -> Any:
     """XOR of the header's 16-bit words, but for queueOffset and position; the mark's check is 0."""
-    value = np.int64(0)
-    for at in range(start, start + 88, 2):
-        place = at - start
-        if 20 <= place < 36:
-            continue
-        word = np.int64(data[at]) << 8 | np.int64(data[at + 1])
-        if place == 76:  # bits 48 to 63 of the mark: the check has 44 to 59
-            word &= 0xF000
-        elif place == 78:
-            word &= 0x0FFF
-        value ^= word
-    return value
+    value = u64(data, start) ^ u64(data, start + 8) ^ u64(data, start + 40) ^ u64(data, start + 48)
+    value ^= u64(data, start + 56) ^ u64(data, start + 64) ^ u64(data, start + 80)
+    value ^= u64(data, start + 72) & _ALL_BUT_CHECK
+    half = (value >> 32 ^ value ^ u32(data, start + 16) ^ u32(data, start + 36)) & 0xFFFFFFFF
+    return (half >> 16 ^ half) & 0xFFFF
 
 
 @kernel("int64(uint32)")
@@ -86,13 +84,13 @@ def key_hash(data: Bytes8, start: int, end: int) -> np.uint32:
     while (at - start) % 4:
         at -= 1
         value = value << np.uint64(8) | np.uint64(data[at])
-    while at > start:  # the remainder has 32 bits, so that four bytes more fit
+    while at > start:  # times 2^32, which leaves _LEFT; it stays below 2^62 without a division
         at -= 4
-        value = (
-            (value % _PRIME) << np.uint64(32)
-            | np.uint64(data[at + 3]) << np.uint64(24)
+        word = (
+            np.uint64(data[at + 3]) << np.uint64(24)
             | np.uint64(data[at + 2]) << np.uint64(16)
             | np.uint64(data[at + 1]) << np.uint64(8)
             | np.uint64(data[at])
         )
+        value = (value & _LOW) * _LEFT + (value >> np.uint64(32)) * _LEFT_TWICE + word
     return np.uint32(value % _PRIME)

@@ -57,6 +57,7 @@ from dueline.store.recovered import Report
 from dueline.store.schema import WINDOW_SCHEMA
 from dueline.store.survey import Survey
 from dueline.store.timeline import Window
+from dueline.store.usual_reader import UsualReader
 from dueline.store.writing import Admit, PutManyResult, PutResult, Putter
 
 __all__ = ["Store"]
@@ -250,14 +251,12 @@ class Store:
         accept: Accept | None = None,
     ) -> ReadResult:
         """Visible records of a queue from `offset` on."""
-        return self._reader.read(
-            topic,
-            queue_id,
-            offset,
-            count_max=count_max,
-            size_bytes_max=size_bytes_max,
-            accept=accept,
-        )
+        limits = {"count_max": count_max, "size_bytes_max": size_bytes_max}
+        return self._reader.read(topic, queue_id, offset, accept=accept, **limits)
+
+    def usual_reader(self) -> UsualReader:
+        """Reads the usual stretches of queues, for one thread."""
+        return UsualReader(self._core)
 
     def read_rows(
         self, topic: str, queue_id: int, offset: int, *, count_max: int, size_bytes_max: int

@@ -162,6 +162,13 @@ class Connection(Generic[T]):
             or self.request_size_bytes > self._request_size_bytes_max
         )
 
+    def has_place(self, size_bytes: int) -> bool:
+        """May one more request of this size wait for its answer?"""
+        return (
+            self.request_count < self._request_count_max
+            and self.request_size_bytes + size_bytes <= self._request_size_bytes_max
+        )
+
     def begin(self, count: int, size_bytes: int) -> bool:
         """Count requests that were read elsewhere; False: they are too many, none is counted."""
         if (

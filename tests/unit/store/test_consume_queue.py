@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import random
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,13 @@ from dueline.errors import Unavailable
 from dueline.store.consume_queue import (
     UNIT_DTYPE,
     UNIT_SIZE,
-    WINDOW_COUNT_MAX,
-    WINDOW_UNITS,
     ConsumeQueue,
     QueueUnits,
 )
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.files import File, Files
 from dueline.store.kernels import Int64s
+from dueline.store.unit_blocks import BLOCK_UNITS, COUNT_MAX
 from dueline.testing import FaultyFiles
 
 
@@ -331,20 +331,57 @@ def test_reads_that_follow_one_another_open_a_file_once(tmp_path: Path) -> None:
     files.opened_count = 0
 
     found: list[int] = []
-    for offset in range(0, WINDOW_UNITS, 32):
+    for offset in range(0, BLOCK_UNITS, 32):
         assert queue.needs_file(offset, 32) == (offset == 0)
         found += queue.read(offset, 32)["position"].tolist()
 
-    assert found == list(range(WINDOW_UNITS))
+    assert found == list(range(BLOCK_UNITS))
     assert files.opened_count == 1
-    assert queue.needs_file(WINDOW_UNITS - 1, 2)
-    assert queue.read(WINDOW_UNITS - 1, 2)["position"].tolist() == [WINDOW_UNITS - 1, WINDOW_UNITS]
+    assert queue.needs_file(BLOCK_UNITS - 1, 2)
+    assert queue.read(BLOCK_UNITS - 1, 2)["position"].tolist() == [BLOCK_UNITS - 1, BLOCK_UNITS]
+    assert queue.read(BLOCK_UNITS - 9, 200)["position"].tolist() == list(
+        range(BLOCK_UNITS - 9, BLOCK_UNITS + 191)
+    )
     assert queue.read(890, 30)["position"].tolist() == list(range(890, 920)), "file and memory"
+    assert files.opened_count == 2
     assert not queue.needs_file(890, 30)
     assert not queue.needs_file(900, 30), "in memory"
 
 
-def test_what_is_flushed_behind_a_window_is_read(tmp_path: Path) -> None:
+def test_readers_at_several_places_open_a_file_once_for_each(tmp_path: Path) -> None:
+    files = CountingFiles()
+    queues = ConsumeQueues(files, tmp_path, 10_000)
+    add(queues, *range(5_000))
+    queue = queues.by_number(0)
+    files.opened_count = 0
+
+    for step in range(0, 480, 32):
+        for place in (0, 2_048, 4_096):
+            assert queue.read(place + step, 32)["position"][0] == place + step
+
+    assert files.opened_count == 3
+
+
+@pytest.mark.parametrize("file_units", [700, 1_024, 5_000])
+def test_a_read_is_the_same_from_blocks_and_as_bytes(tmp_path: Path, file_units: int) -> None:
+    queues = ConsumeQueues(Files(), tmp_path, file_units)
+    add(queues, *range(2_500))
+    add(queues, *range(2_500, 2_600), is_flushed=False)
+    queue = queues.by_number(0)
+    generator = random.Random(5)
+
+    for _ in range(300):
+        offset, count = generator.randrange(2_600), generator.choice([1, 32, 600, 2_000])
+        found = queue.read(offset, count)["position"].tolist()
+        end_of_file = offset - offset % file_units + file_units
+        assert found == list(range(offset, offset + len(found)))
+        assert len(found) >= min(count, min(end_of_file, 2_600) - offset)
+        data = queue.read_bytes(offset, count)
+        assert np.frombuffer(data, dtype=UNIT_DTYPE)["position"].tolist() == found
+    assert queue.read_bytes(2_600, 1) == b""
+
+
+def test_what_is_flushed_behind_a_block_is_read(tmp_path: Path) -> None:
     queues = ConsumeQueues(Files(), tmp_path, 1_000)
     add(queues, *range(10))
     queue = queues.by_number(0)
@@ -356,10 +393,10 @@ def test_what_is_flushed_behind_a_window_is_read(tmp_path: Path) -> None:
     assert queue.read(0, 99)["position"].tolist() == list(range(20))
 
 
-def test_few_queues_have_a_window_at_a_time(tmp_path: Path) -> None:
+def test_few_queues_have_a_block_at_a_time(tmp_path: Path) -> None:
     files = CountingFiles()
     queues = ConsumeQueues(files, tmp_path, 4)
-    count = WINDOW_COUNT_MAX + 3
+    count = COUNT_MAX + 3
     for number in range(count):
         queues.append_to(queues.number_of("t", number), units_of(7 * number))
     queues.flush(queues.begin_flush())

@@ -48,3 +48,8 @@ def test_what_makes_no_sense_gives_nothing(  # noqa: PLR0913 - arrays and number
 
     assert 0 <= count <= len(units) // 20
     assert len(data) == 0
+
+    out = np.empty(64, dtype=np.uint8)
+    for at in (-1, 0, 64, 65):
+        copied = kernels.copy_usual(arrays[0], base, arrays[1], offset, size_bytes_max, out, at)
+        assert copied == (0 if len(units) < 20 and 0 <= at <= 64 else -1)

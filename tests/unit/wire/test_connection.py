@@ -248,3 +248,15 @@ def test_an_answer_in_pieces_is_one_frame() -> None:
     frame = b"".join(pieces)
     assert frame == asked.reply(code=0, remark="found", body=b"onetwo").encode()
     assert split_frame(frame)[2] == b"onetwo"
+
+
+def test_there_is_a_place_for_as_many_requests_as_may_wait() -> None:
+    broker = Connection[str](request_count_max=2, request_size_bytes_max=100)
+
+    assert broker.has_place(100)
+    assert not broker.has_place(101)
+    assert broker.begin(1, 60)
+    assert broker.has_place(40)
+    assert not broker.has_place(41)
+    assert broker.begin(1, 1)
+    assert not broker.has_place(0)

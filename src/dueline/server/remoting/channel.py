@@ -14,7 +14,7 @@ import ipaddress
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from dueline.broker.access import ANONYMOUS, Action, Caller, Certificate, Resource
 from dueline.errors import LimitExceeded, OutcomeUnknown, ProtocolError, Unavailable
@@ -41,6 +41,13 @@ SECURE_PIECE_BYTES: Final = 16 << 10
 pieces, of TLS's largest record each, stays in the one that is counted."""
 
 log = logging.getLogger(__name__)
+
+
+class FirstLook(Protocol):
+    """Answers what it knows of a connection, before its bytes are looked at as usual."""
+
+    def take(self, data: bytes) -> bytes:
+        """What has come but for what it has answered."""
 
 
 class Request:
@@ -146,6 +153,7 @@ class Channel(asyncio.Protocol):
         self._is_push_refused = False
         self.room = Room(hub.pool, hub.limits.unsent_size_bytes_max)
         self.on_close: set[Callable[[], None]] = set()
+        self.first_look: FirstLook | None = None
         self.active_s = hub.loop.time()
         self.paused_s: float | None = None
         self.is_member = False
@@ -191,11 +199,26 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Look at the requests that have come, as long as there is room for their answers."""
         self.active_s = self._loop.time()
+        if self.first_look is not None:
+            data = self.first_look.take(data)
+            if not data and not self.connection.held_bytes:
+                return
         turns = self.hub.turns
         if turns is not None and not self._is_blocked and turns.is_ready:
             turns.add(self, data)
         else:
             self.take(data)
+
+    def is_clear(self, size_bytes: int) -> bool:
+        """Is nothing here that came before and was not looked at, and room for such an answer?"""
+        turns = self.hub.turns
+        return (
+            not self._is_blocked
+            and not self.connection.held_bytes
+            and (turns is None or not turns.holds(self))
+            and self._transport is not None
+            and self.room.has(size_bytes)
+        )
 
     def gather(self, data: bytes) -> bytes:
         """What has come with what was held back before; empty: no request is complete."""
@@ -371,15 +394,28 @@ class Channel(asyncio.Protocol):
             self._unsent.clear()
             self.abort()
 
+    def write_now(self, data: bytes | memoryview) -> None:
+        """The same at once, with what is ready: nothing else will be in this turn."""
+        if self._unsent or self.room.is_paused:  # which may be too much: `write` says
+            self.write((data,))
+        elif self._transport is not None:
+            self.active_s = self._loop.time()
+            self._send(self._transport, data)
+
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if self._transport is None or not unsent:
             return
         self.active_s = self._loop.time()
-        data = unsent[0] if len(unsent) == 1 else b"".join(unsent)
-        for start in range(0, len(data), self._piece_bytes):
-            self._transport.write(data[start : start + self._piece_bytes])
-        self.room.flushed(self._transport.get_write_buffer_size())
+        self._send(self._transport, unsent[0] if len(unsent) == 1 else b"".join(unsent))
+
+    def _send(self, transport: asyncio.Transport, data: bytes | memoryview) -> None:
+        if len(data) <= self._piece_bytes:
+            transport.write(data)
+        else:
+            for start in range(0, len(data), self._piece_bytes):
+                transport.write(data[start : start + self._piece_bytes])
+        self.room.flushed(transport.get_write_buffer_size())
 
     # Ending
 

@@ -70,6 +70,8 @@ class Turns(Protocol):
     @property
     def is_ready(self) -> bool: ...
 
+    def holds(self, channel: Channel) -> bool: ...
+
     def add(self, channel: Channel, data: bytes) -> None: ...
 
 
@@ -289,6 +291,14 @@ class Hub:
             )
             return
         self._run(handler, request)
+
+    def has_place(self, channel: Channel, size_bytes: int) -> bool:
+        """Would requests of this size be taken, and not be told that the broker is busy?"""
+        return (
+            self.request_count < self._request_count_max
+            and self.request_size_bytes + size_bytes <= self._request_size_bytes_max
+            and channel.connection.has_place(size_bytes)
+        )
 
     def begin(self, channel: Channel, count: int, size_bytes: int) -> bool:
         """Count requests that `Turns` has read; False: they are too many, none is counted."""

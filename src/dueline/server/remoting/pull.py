@@ -10,7 +10,7 @@ the disk may have to be asked: such pulls run in a thread and stop nobody else, 
 read is in memory.
 
 The pulls of one consumer differ in their offsets alone. What the rest of a header says is decoded
-once and then remembered (`_Head`); who may read what is asked each time.
+once and then remembered (`PullHead`); who may read what is asked each time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
-from dueline.broker.filters import EVERYTHING, filter_of
+from dueline.broker.filters import EVERYTHING
 from dueline.broker.reading import Pull
 from dueline.broker.values import ReadResult, ReadStatus
 from dueline.broker.watches import Watch
@@ -29,25 +29,20 @@ from dueline.server.remoting.answers import Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.context import Context
 from dueline.server.remoting.hub import Handler, Hub
+from dueline.server.remoting.known_pulls import FAR_BEHIND, KnownPulls
+from dueline.server.remoting.pull_head import SIZE_BYTES_MAX, PullHead, head_of
 from dueline.server.shares import Share
-from dueline.wire.codes import PullFlag, RequestCode, ResponseCode, Serialization
+from dueline.wire.codes import RequestCode, ResponseCode, Serialization
 from dueline.wire.header import parse_long
 from dueline.wire.headers import PullRequest, PullResponse
 from dueline.wire.pull_answer import FOUND_REMARK, encode_found_head
 
 __all__ = ["Pulls"]
 
-COUNT_MAX: Final = 1_024
-SIZE_BYTES_MAX: Final = 1 << 20
-SUSPEND_MS_MAX: Final = 60_000
-FAR_BEHIND: Final = 100_000
-"""Messages from the end of a queue from which on a pull may have to wait for the disk."""
-
 HEAD_COUNT_MAX: Final = 10_000
 HEAD_SIZE_MAX: Final = 1_024
 """Characters of a header that is remembered. One with a condition is not: what a condition becomes
 may be large, and has a bound of its own in `filter_of`."""
-_FLAGS: Final = int(PullFlag.COMMIT_OFFSET | PullFlag.SUSPEND | PullFlag.SUBSCRIPTION)
 
 _CODES: Final[Mapping[ReadStatus, tuple[ResponseCode, str]]] = {
     ReadStatus.FOUND: (ResponseCode.SUCCESS, FOUND_REMARK),
@@ -61,11 +56,13 @@ _CODES: Final[Mapping[ReadStatus, tuple[ResponseCode, str]]] = {
 class Pulls:
     """Handlers of 11 and 361."""
 
-    def __init__(self, context: Context, hub: Hub) -> None:
+    def __init__(self, context: Context, hub: Hub, known: KnownPulls | None = None) -> None:
+        """`known` answers what it knows of connections that have pulled."""
         self._context = context
         self._hub = hub
+        self._known = known
         self._check = context.reading.check
-        self._heads: dict[tuple[str | None, ...], _Head] = {}
+        self._heads: dict[tuple[str | None, ...], PullHead] = {}
 
     def table(self) -> Mapping[int, Handler]:
         return {
@@ -75,6 +72,8 @@ class Pulls:
 
     def pull(self, request: Request) -> None:
         known, offset, commit_offset = self._read(request.command.ext)
+        if self._known is not None and known.pull.wanted is EVERYTHING:
+            self._known.follow(request.channel)
         wanted = known.pull.wanted
         if not known.has_filter:
             wanted = self._context.reading.subscribed(
@@ -95,7 +94,7 @@ class Pulls:
         else:
             waiting.start()
 
-    def _read(self, ext: Mapping[str, str]) -> tuple[_Head, int, int]:
+    def _read(self, ext: Mapping[str, str]) -> tuple[PullHead, int, int]:
         """What a pull's header says, with its two offsets; who and what it names may be read."""
         get = ext.get
         key = (
@@ -107,7 +106,7 @@ class Pulls:
         if head is None:
             header = PullRequest.decode(ext)
             self._check(header.consumer_group, header.topic, header.queue_id)
-            head = _head_of(header)
+            head = head_of(header)
             is_small = sum(len(part) for part in key if part is not None) <= HEAD_SIZE_MAX
             if is_small and not head.pull.wanted.needs_properties:
                 if len(self._heads) >= HEAD_COUNT_MAX:
@@ -122,41 +121,6 @@ class Pulls:
         pull = head.pull
         self._check(pull.group, pull.topic, pull.queue_id)
         return head, offset, commit_offset
-
-
-class _Head(NamedTuple):
-    """What the headers of many pulls say alike."""
-
-    pull: Pull
-    has_filter: bool
-    """In the request; if not, the group's heartbeats say what it wants."""
-    sub_version: int
-    commits: bool
-    suspend_ms: int
-
-
-def _head_of(header: PullRequest) -> _Head:
-    flags = PullFlag(header.sys_flag & _FLAGS)
-    has_filter = PullFlag.SUBSCRIPTION in flags
-    wanted = EVERYTHING
-    if has_filter:
-        wanted = filter_of(header.subscription or "*", header.expression_type or "TAG")
-    return _Head(
-        pull=Pull(
-            topic=header.topic,
-            queue_id=header.queue_id,
-            group=header.consumer_group,
-            wanted=wanted,
-            count_max=max(1, min(header.max_msg_nums, COUNT_MAX)),
-            size_bytes_max=max(1, min(header.max_msg_bytes or SIZE_BYTES_MAX, SIZE_BYTES_MAX)),
-        ),
-        has_filter=has_filter,
-        sub_version=header.sub_version,
-        commits=PullFlag.COMMIT_OFFSET in flags,
-        suspend_ms=(
-            min(header.suspend_timeout_millis, SUSPEND_MS_MAX) if PullFlag.SUSPEND in flags else 0
-        ),
-    )
 
 
 class _Pull:

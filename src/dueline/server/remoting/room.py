@@ -106,6 +106,12 @@ class Room:
         self._pool.change(size_bytes)
         return True
 
+    def has(self, size_bytes: int) -> bool:
+        """Would `reserve` find room? Nobody is asked to make some."""
+        pending = self._reserved + self._written
+        is_full = self.is_paused or self._is_closed or self._pool.is_full
+        return not is_full and (not pending or pending + size_bytes <= self._half)
+
     def release(self, size_bytes: int) -> None:
         """The answer is made, or will not be."""
         if size_bytes and not self._is_closed:

@@ -28,6 +28,7 @@ from dueline.server.remoting.delayed import DelayedMessages
 from dueline.server.remoting.group import GroupMembers
 from dueline.server.remoting.guard import Guard
 from dueline.server.remoting.hub import Hub
+from dueline.server.remoting.known_pulls import KnownPulls
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.listeners import Listener
 from dueline.server.remoting.namesrv import NameServer
@@ -132,9 +133,10 @@ class RemotingService:
             broker = self._hub("broker", runtime)
             members = GroupMembers(context, broker)
             sends = Sends(context)
+            known = KnownPulls(context, broker) if not self._guard.is_on else None
             for family in (
                 sends,
-                Pulls(context, broker),
+                Pulls(context, broker, known),
                 members,
                 Offsets(context),
                 SendBacks(context),

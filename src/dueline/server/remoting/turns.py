@@ -121,6 +121,10 @@ class Turns:
         """Are the kernels there?"""
         return compiled.ready(TURN_KERNELS) is not None
 
+    def holds(self, channel: Channel) -> bool:
+        """Has something come on this connection that is not looked at yet?"""
+        return channel in self._pieces
+
     def add(self, channel: Channel, data: bytes) -> None:
         """Something has come on a connection; it is looked at when all others had their turn."""
         if not self._pieces:
@@ -236,7 +240,7 @@ class Turns:
         for share in sent.shares:
             end = int(ends[share.end - 1])
             self._hub.finish(share.channel, share.end - share.start, share.size_bytes)
-            share.channel.write((view[start:end],))
+            share.channel.write_now(view[start:end])
             start = end
 
 

@@ -46,6 +46,25 @@ def test_an_answers_bytes_count_once_on_their_way() -> None:
     run(use)
 
 
+def test_room_can_be_asked_for_without_taking_it() -> None:
+    async def use(pool: Pool) -> None:
+        room, other = Room(pool, 100), Room(pool, 4_000)
+        assert room.has(400)
+        assert room.write(30)
+        assert room.has(20)
+        assert not room.has(21)
+        assert pool.size_bytes == 30
+        room.is_paused = True
+        assert not room.has(1)
+        room.is_paused = False
+        assert other.write(970)
+        assert not room.has(1), "all together have none"
+        room.close()
+        assert not room.has(1)
+
+    run(use)
+
+
 def test_who_waits_is_called_when_there_is_room() -> None:
     async def use(pool: Pool) -> None:
         room = Room(pool, 100)

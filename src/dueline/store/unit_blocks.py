@@ -1,0 +1,73 @@
+"""Units of consume queues that were read from files not long ago, in blocks.
+
+Those who read a queue read on, a little further each time, and several groups do so at different
+places. So a read takes whole blocks, and the next ones need no file. Units in files do not change
+any more; a block at the end of what is in files may be longer when it is read again.
+
+At most `COUNT_MAX` blocks are kept, of all queues of a store: the oldest goes first. Any thread may
+call.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["BLOCK_UNITS", "COUNT_MAX", "UnitBlocks"]
+
+BLOCK_UNITS: Final = 512
+COUNT_MAX: Final = 512
+"""Of 10 KB each."""
+
+Units = npt.NDArray[Any]
+
+
+class UnitBlocks:
+    """Blocks by queue and the offset of their first unit."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[tuple[Hashable, int], Units] = {}
+        self._lock = threading.Lock()
+
+    def get(self, queue: Hashable, base: int, start: int, stop: int) -> Units | None:
+        """Units [start, stop) of a queue, if they are here.
+
+        Args:
+            base: an offset at which a block begins, at or before `start`.
+        """
+        first = start - (start - base) % BLOCK_UNITS
+        block = self._blocks.get((queue, first))
+        if block is None:
+            return None
+        end = first + BLOCK_UNITS
+        if stop <= end:
+            return block[start - first : stop - first] if stop <= first + len(block) else None
+        parts = [block[start - first :]]
+        for at in range(end, stop, BLOCK_UNITS):
+            block = self._blocks.get((queue, at))
+            if block is None:
+                return None
+            parts.append(block[: stop - at])
+        units = np.concatenate(
+            parts, dtype=block.dtype
+        )  # as in the file, not as the machine has it
+        return units if len(units) == stop - start else None
+
+    def keep(self, queue: Hashable, first: int, units: Units) -> None:
+        """Units of a queue from the beginning of a block on."""
+        with self._lock:
+            for start in range(0, len(units), BLOCK_UNITS):
+                self._blocks.pop((queue, first + start), None)
+                self._blocks[queue, first + start] = units[start : start + BLOCK_UNITS].copy()
+            while len(self._blocks) > COUNT_MAX:
+                del self._blocks[next(iter(self._blocks))]
+
+    def forget(self, queue: Hashable) -> None:
+        """A queue begins anew."""
+        with self._lock:
+            for key in [key for key in self._blocks if key[0] == queue]:
+                del self._blocks[key]
