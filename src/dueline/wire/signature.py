@@ -22,7 +22,14 @@ from dueline.credentials import Credentials
 from dueline.wire.codes import VERSION_4_9_8
 from dueline.wire.command import Command
 
-__all__ = ["NAME_FIELD", "carried_signature", "content_of", "signed"]
+__all__ = [
+    "NAME_FIELD",
+    "SIGNATURE_FIELD",
+    "carried_signature",
+    "content_of",
+    "read_signature",
+    "signed",
+]
 
 NAME_FIELD: Final = "AccessKey"
 SIGNATURE_FIELD: Final = "Signature"
@@ -79,7 +86,12 @@ def signed(ext: Mapping[str, str], body: bytes, credentials: Credentials) -> dic
 
 def carried_signature(ext: Mapping[str, str]) -> bytes:
     """The signature that a request carries; empty if it has none that can be read."""
+    return read_signature(ext.get(SIGNATURE_FIELD, "").encode("utf-8", "replace"))
+
+
+def read_signature(text: bytes) -> bytes:
+    """A signature as it is written; empty: it is none."""
     try:
-        return binascii.a2b_base64(ext.get(SIGNATURE_FIELD, "").encode(), strict_mode=True)
-    except (ValueError, binascii.Error):
+        return binascii.a2b_base64(text, strict_mode=True)
+    except binascii.Error:
         return b""

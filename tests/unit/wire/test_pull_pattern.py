@@ -3,6 +3,8 @@ not match."""
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import given
 
 from dueline.wire import Command, FrameDecoder
 from dueline.wire.headers import PullRequest
-from dueline.wire.pull_pattern import PullNumbers, PullPattern
+from dueline.wire.pull_pattern import PullPattern
 
 NUMBERS = ("queueId", "queueOffset", "commitOffset")
 
@@ -52,9 +54,22 @@ def pattern_of(data: bytes) -> PullPattern | None:
     return PullPattern.of(data, decoded(data))
 
 
-def match(pattern: PullPattern | None, data: bytes) -> PullNumbers | None:
+def match(pattern: PullPattern | None, data: bytes) -> tuple[int, ...] | None:
     assert pattern is not None
-    return pattern.match(data, 0, len(data))
+    found = pattern.match(data, 0, len(data))
+    return None if found is None else found[:4]
+
+
+SECRET = b"a secret of readers"
+
+
+def signed_frame(opaque: int = 8, **changes: Any) -> bytes:
+    """As RocketMQ's hook signs: the values of all fields by their names."""
+    ext = {**header(**changes).encode(), "AccessKey": "readers", "SecurityToken": "tök"}
+    content = "".join(ext[name] for name in sorted(ext)).encode()
+    digest = hmac.digest(SECRET, content, "sha1")
+    ext["Signature"] = base64.b64encode(digest).decode()
+    return Command(code=11, opaque=opaque, ext=ext).encode()
 
 
 def test_pulls_with_other_numbers_match() -> None:
@@ -65,7 +80,11 @@ def test_pulls_with_other_numbers_match() -> None:
     assert match(pattern, other) == (0, 10**17, 99, 123_456_789)
     many = frame() + other + frame()
     assert pattern is not None
-    assert pattern.match(many, len(frame()), len(frame()) + len(other)) == match(pattern, other)
+    found = pattern.match(many, len(frame()), len(frame()) + len(other))
+    assert found is not None
+    assert found[:4] == match(pattern, other)
+    assert not pattern.is_signed
+    assert (found.content, found.signature) == (b"", b"")
 
 
 @pytest.mark.parametrize(
@@ -185,3 +204,53 @@ def test_cut_and_foreign_bytes_do_not_match(data: bytes, cut: int, place: int) -
     assert found is None or decoded(raw(changed[8:].decode())).ext["queueOffset"] == str(
         found.queue_offset
     )
+
+
+@given(
+    opaque=st.integers(0, 10**9 - 1),
+    queue_id=st.integers(0, 10**9 - 1),
+    offset=st.integers(0, 10**18 - 1),
+    commit_offset=st.integers(0, 10**18 - 1),
+)
+def test_what_was_signed_is_put_together_as_its_signer_did(
+    opaque: int, queue_id: int, offset: int, commit_offset: int
+) -> None:
+    pattern = pattern_of(signed_frame())
+    other = signed_frame(
+        opaque=opaque, queue_id=queue_id, queue_offset=offset, commit_offset=commit_offset
+    )
+
+    assert pattern is not None
+    found = pattern.match(other, 0, len(other))
+
+    assert found is not None
+    assert found[:4] == (queue_id, offset, commit_offset, opaque)
+    assert base64.b64decode(found.signature) == hmac.digest(SECRET, found.content, "sha1")
+    assert pattern.is_signed
+
+
+def test_who_signs_is_part_of_the_pattern() -> None:
+    pattern = pattern_of(signed_frame())
+
+    assert (
+        match(pattern, signed_frame().replace(b'"AccessKey":"readers"', b'"AccessKey":"others"'))
+        is None
+    )
+    assert match(pattern, frame()) is None
+    assert match(pattern_of(frame()), signed_frame()) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"Signature": ""},
+        {"Signature": "no base64!"},
+        {"SecurityToken": "back\\slash"},
+        {"queueOffset": "x"},
+    ],
+)
+def test_a_signed_pull_that_is_written_in_another_way_makes_no_pattern(
+    changes: dict[str, str],
+) -> None:
+    ext = {**decoded(signed_frame()).ext, **changes}
+    assert pattern_of(Command(code=11, opaque=8, ext=ext).encode()) is None

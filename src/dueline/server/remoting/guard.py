@@ -138,6 +138,18 @@ class Guard:
         """The same as a question, without a line."""
         return self._access is None or self._access.may(request.caller, needs[0], *needs[1])
 
+    def admits(self, name: str, address: str, content: bytes, digest: bytes, needs: Needs) -> bool:
+        """Is it this user's signature, and may the user do that? A question, without a line."""
+        if self._access is None:
+            return True
+        try:
+            caller = self._access.authenticate_signature(
+                name, content, digest, address=address, method=METHOD
+            )
+        except Unauthenticated:
+            return False
+        return self._access.may(caller, needs[0], *needs[1])
+
     def _refused(
         self,
         caller: Caller,

@@ -15,8 +15,10 @@ whatever is not found, not usual or refused is asked once more the usual way, wh
 why. So the result is the same, sooner.
 
 A connection has a few patterns (`dueline.wire.pull_pattern`), learned from pulls that have no
-filter of their own but "everything". Where access control is on there are none: each request is
-authenticated as a whole. Everything here runs in the loop's thread.
+filter of their own but "everything". Where access control is on, they are those of signed pulls:
+each signature is checked, and each time it is asked whether its user may read there. What is not
+admitted goes the usual way, too, which refuses it and writes that to the audit trail. Everything
+here runs in the loop's thread.
 """
 
 from __future__ import annotations
@@ -27,13 +29,16 @@ from dueline.broker.filters import EVERYTHING
 from dueline.errors import BrokerError
 from dueline.server.remoting.channel import Channel
 from dueline.server.remoting.context import Context
+from dueline.server.remoting.guard import Guard
 from dueline.server.remoting.hub import Hub
 from dueline.server.remoting.pull_head import SIZE_BYTES_MAX, PullHead, head_of
+from dueline.server.remoting.requirements import REQUIREMENTS, Needs
 from dueline.wire import Command, FrameDecoder
 from dueline.wire.codes import RequestCode
 from dueline.wire.headers import PullRequest
 from dueline.wire.pull_answer import encode_found_head
 from dueline.wire.pull_pattern import PREFIX_SIZE_BYTES, PullNumbers, PullPattern
+from dueline.wire.signature import NAME_FIELD, read_signature
 
 __all__ = ["FAR_BEHIND", "KnownPulls"]
 
@@ -58,14 +63,19 @@ _HEADER_MASK: Final = (1 << _LENGTH_BITS) - 1
 class _Known(NamedTuple):
     pattern: PullPattern
     head: PullHead
+    user: str
+    needs: Needs
+    """What the user must be allowed to do."""
 
 
 class KnownPulls:
     """The pulls of one port's connections."""
 
-    def __init__(self, context: Context, hub: Hub) -> None:
+    def __init__(self, context: Context, hub: Hub, guard: Guard | None = None) -> None:
+        """`guard` is asked about signed pulls; None: access control is off."""
         self._context = context
         self._hub = hub
+        self._guard = guard if guard is not None and guard.is_on else None
         self._reading = context.reading
         self._progress = context.broker.progress
         self._reader = context.reading.usual_reader()
@@ -79,9 +89,20 @@ class KnownPulls:
         """Would a request be looked at now, and have room for its answer?"""
         return channel.is_clear(SIZE_BYTES_MAX) and self._hub.has_place(channel, REQUEST_SIZE_BYTES)
 
+    def may_follow(self, pattern: PullPattern) -> bool:
+        """Does it say who asks, where that has to be known?"""
+        return self._guard is None or pattern.is_signed
+
+    def admits(self, channel: Channel, known: _Known, numbers: PullNumbers) -> bool:
+        """Has a user signed it who may read there?"""
+        if self._guard is None:
+            return True
+        digest = read_signature(numbers.signature)
+        return self._guard.admits(known.user, channel.source, numbers.content, digest, known.needs)
+
     def answer(self, head: PullHead, numbers: PullNumbers) -> bytes | None:
         """The frame with what was found; None: nothing was done, and it has to be asked again."""
-        queue_id, offset, commit_offset, opaque = numbers
+        queue_id, offset, commit_offset, opaque, _, _ = numbers
         pull = head.pull
         group, topic = pull.group, pull.topic
         if self._reading.traces.is_on:
@@ -144,15 +165,16 @@ class _Patterns:
         return data[at:]
 
     def _answer(self, data: bytes, start: int, end: int) -> bytes | None:
-        known = self._known
-        for place, (pattern, head) in enumerate(known):
-            numbers = pattern.match(data, start, end)
+        for place, known in enumerate(self._known):
+            numbers = known.pattern.match(data, start, end)
             if numbers is not None:
                 if place:
-                    known.insert(0, known.pop(place))
+                    self._known.insert(0, self._known.pop(place))
                 if self._learn_count < LEARN_COUNT_MAX:
                     self._learn_count += 1
-                return self._pulls.answer(head, numbers)
+                if not self._pulls.admits(self._channel, known, numbers):
+                    return None
+                return self._pulls.answer(known.head, numbers)
         if self._learn_count and end - start <= PATTERN_SIZE_MAX:
             self._learn(data[start:end])
         return None
@@ -171,6 +193,10 @@ class _Patterns:
         except BrokerError:
             return  # for the usual way to say
         pattern = PullPattern.of(frame, command)
-        if pattern is not None and head.pull.wanted is EVERYTHING:
-            self._known.insert(0, _Known(pattern, head))
+        if pattern is None or head.pull.wanted is not EVERYTHING:
+            return
+        if self._pulls.may_follow(pattern):
+            user = command.ext.get(NAME_FIELD, "")
+            needs = REQUIREMENTS[command.code].needs(command)
+            self._known.insert(0, _Known(pattern, head, user, needs))
             del self._known[PATTERN_COUNT_MAX:]

@@ -133,7 +133,7 @@ class RemotingService:
             broker = self._hub("broker", runtime)
             members = GroupMembers(context, broker)
             sends = Sends(context)
-            known = KnownPulls(context, broker) if not self._guard.is_on else None
+            known = KnownPulls(context, broker, self._guard)
             for family in (
                 sends,
                 Pulls(context, broker, known),
