@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import put_big
+from dueline.byte_kernels import put_big, put_bytes
 from dueline.compiled import BYTES, kernel
 from dueline.message import LEVEL_TOPIC, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, TIMER_TOPIC
 from dueline.message_rows import (
@@ -58,7 +58,6 @@ from dueline.store.record_kernels import key_hash
 __all__ = [
     "digit_count",
     "plan",
-    "put_bytes",
     "put_number",
     "queue_offsets",
     "write_records",
@@ -95,13 +94,6 @@ def put_number(out: Bytes8, at: int, value: int) -> int:
         out[place] = _ZERO + value % 10
         value //= 10
     return end
-
-
-@kernel(f"int64(uint8[::1], int64, {BYTES}, int64, int64)")
-def put_bytes(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
-    for place in range(start, end):
-        out[at + place - start] = data[place]
-    return at + end - start
 
 
 @kernel(

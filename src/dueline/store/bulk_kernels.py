@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dueline.byte_kernels import put_bytes
 from dueline.compiled import BYTES, kernel
 from dueline.message import LEVEL_TOPIC, TIMER_TOPIC
 from dueline.message_rows import (
@@ -27,7 +28,7 @@ from dueline.message_rows import (
 )
 from dueline.schedule import DUE_NAME, LEVEL_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME
 from dueline.store.block import HEAD_QUEUE_ID, HEAD_TOPIC_END, HEAD_TOPIC_START
-from dueline.store.block_kernels import digit_count, put_bytes, put_number
+from dueline.store.block_kernels import digit_count, put_number
 
 __all__ = ["measure", "write_texts"]
 

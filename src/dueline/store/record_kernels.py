@@ -7,10 +7,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import u32
+from dueline.byte_kernels import u32, u64
 from dueline.compiled import BYTES, kernel
 from dueline.store.crc_kernels import crc
 from dueline.store.properties import HASH_PRIME
+from dueline.store.record import MARK_CHECK_MASK
 
 __all__ = ["HEADER_SIZE", "SIZE_MIN", "fold_header", "folded_crc", "is_usual", "key_hash"]
 
@@ -26,18 +27,13 @@ Bytes8 = npt.NDArray[np.uint8]
 @kernel(f"int64({BYTES}, int64)")
 def fold_header(data: Bytes8, start: int) -> Any:
     """XOR of the header's 16-bit words, but for queueOffset and position; the mark's check is 0."""
-    value = np.int64(0)
-    for at in range(start, start + 88, 2):
-        place = at - start
-        if 20 <= place < 36:
-            continue
-        word = np.int64(data[at]) << 8 | np.int64(data[at + 1])
-        if place == 76:  # bits 48 to 63 of the mark: the check has 44 to 59
-            word &= 0xF000
-        elif place == 78:
-            word &= 0x0FFF
-        value ^= word
-    return value
+    value = u64(data, start) ^ u64(data, start + 8) ^ u32(data, start + 16)
+    for at in range(start + 36, start + 76, 8):
+        value ^= u64(data, at)
+    value ^= u64(data, start + 76) & ~MARK_CHECK_MASK ^ u32(data, start + 84)
+    value ^= value >> 32
+    value ^= value >> 16
+    return value & 0xFFFF
 
 
 @kernel("int64(uint32)")
