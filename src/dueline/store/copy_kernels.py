@@ -145,7 +145,7 @@ def _tag_code(data: Bytes8, start: int, end: int) -> Any:
 
 @kernel("boolean(int64[::1], int64, int64)")
 def _is_within(values: Int64s, start: int, end: int) -> bool:
-    """Do all values lie in [start, end)?"""
+    """Do all values lie in [start, end), or are empty at its end?"""
     is_within = True
     for place in range(0, len(values), 2):
         is_within &= start <= values[place] <= values[place + 1] <= end

@@ -143,7 +143,10 @@ class TablePutter:
                 with closing(_finished(placed, keys)) as data:
                     first = next(data)
                     core.delay_queues.update(ends)
-                    append.write_parts(chain([first], data))
+                    if len(parts) == 1:
+                        append.write(first)
+                    else:
+                        append.write_parts(chain([first], data))
                 with core.indexing():
                     core.next_seq += count
                     core.note_segments(positions, first_seq)

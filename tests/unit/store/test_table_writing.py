@@ -175,11 +175,23 @@ def test_a_few_parts_are_encoded_ahead_of_what_is_written(tmp_path: Path) -> Non
         result = TablePutter(store._core)._put(watched(store, 9, events))
 
         assert (result.count, store.pending_count()) == (18, 18)
-    # Two records are one write here. Those that are under way have a room each.
+    # Each part is one write. Those that are under way have a room each.
     for place, event in enumerate(events):
         if event.startswith("finished"):
             begun = int(event.removeprefix("finished ")) + 1
             assert begun <= events[:place].count("written") + ENCODER_COUNT + 1
+
+
+@pytest.mark.usefixtures("_way")
+def test_a_small_table_is_written_at_once_with_its_end(tmp_path: Path) -> None:
+    events: list[str] = []
+    files = WatchedFiles(events)
+    with Store.open(tmp_path / "s", SMALL, clock=ManualClock(START_MS), files=files) as store:
+        events.clear()
+
+        store.put_many(table_of(4))
+
+        assert events == ["written"]
 
 
 @pytest.mark.usefixtures("_way")
