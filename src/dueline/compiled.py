@@ -9,7 +9,8 @@ with its types::
 To import such a module is to compile it, which takes seconds, or to load it from a cache of the
 user's, which takes some tenths. So nobody imports one at the top of a module. A process says once,
 at its start, what it wants (`load_soon`), which happens in the background; who has work asks with
-`ready` each time, and does it the interpreted way while that is None::
+`ready` each time, and does it the interpreted way while that is None. Modules become ready in
+the order in which they were named::
 
     kernels = compiled.ready("dueline.store.turn_kernels")
     if kernels is None:
@@ -111,7 +112,7 @@ def load(names: Sequence[str]) -> bool:
             return True
         started_s = time.monotonic()
         try:
-            found = _imported(missing)
+            _import_cached(missing)
         except ImportError as error:
             log.warning(
                 "Numba cannot be used (%s): everything works, but slower; "
@@ -123,7 +124,6 @@ def load(names: Sequence[str]) -> bool:
             # The boundary of compiled code: whatever is wrong with it, there is the other way.
             log.exception("kernels could not be compiled: everything works, but slower")
             return False
-        _modules.update(found)
         log.info("compiled functions are ready after %.1f s", time.monotonic() - started_s)
         return True
 
@@ -139,20 +139,22 @@ def switched_off() -> Iterator[None]:
         _modules = kept
 
 
-def _imported(names: Sequence[str]) -> dict[str, Any]:
+def _import_cached(names: Sequence[str]) -> None:
     """Import modules with a cache, or without one if there is no place for it."""
     try:
         folder = cache_folder(os.environ) / "kernels" / _digest()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         log.info("compiled functions are not kept for the next start: %s", error)
-        return _import_all(names)
+        _import_all(names)
+        return
     with _locked(folder / "lock"):
         _use_cache(folder)
-        if not any(folder.rglob("*.nbi")):
-            _make_elsewhere(folder, names)
+        missing = [name for name in names if not _mark(folder, name).exists()]
+        if missing:
+            _make_elsewhere(folder, missing)
         try:
-            found = _import_all(names)
+            _import_all(names)
         except ImportError:
             raise
         except Exception:  # noqa: BLE001 - whatever a broken cache leads to
@@ -161,13 +163,23 @@ def _imported(names: Sequence[str]) -> dict[str, Any]:
             for each in folder.iterdir():
                 if each.is_dir():
                     shutil.rmtree(each, ignore_errors=True)
-            found = _import_all(names)
+            _import_all(names)
+        with contextlib.suppress(OSError):  # a full disk: the next process looks again
+            for name in names:
+                _mark(folder, name).touch()
     _sweep(folder)
-    return found
 
 
-def _import_all(names: Sequence[str]) -> dict[str, Any]:
-    return {name: importlib.import_module(name) for name in names}
+def _mark(folder: Path, name: str) -> Path:
+    """A file that is there once all of a module is in the cache: who compiled may have been stopped
+    in the middle."""
+    return folder / f"{name}.made"
+
+
+def _import_all(names: Sequence[str]) -> None:
+    """In this order, and each is ready as soon as it is there."""
+    for name in names:
+        _modules[name] = importlib.import_module(name)
 
 
 def _make_elsewhere(folder: Path, names: Sequence[str]) -> None:

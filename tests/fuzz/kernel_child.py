@@ -37,7 +37,7 @@ from dueline.server.process import KERNELS
 from dueline.store import Store, restore
 from dueline.store.block import BLOCK_KERNELS, Block
 from dueline.store.bulk_rows import BULK_KERNELS
-from dueline.store.copies import COPY_KERNELS, copied
+from dueline.store.copies import COPY_KERNELS, VALUE_WIDTH, copied
 from dueline.store.kernels import read_only
 from dueline.store.stamp import STAMP_KERNELS
 from dueline.store.stretch import READ_KERNELS
@@ -219,10 +219,13 @@ class Carrying:
             return np.sort(np.array(values, dtype=np.int64))
 
         records, offsets = np.frombuffer(data, dtype=np.uint8), some(4, len(data))
-        self._kernels.measure(records, offsets, some(3, 9), *np.empty((2, 3), dtype=np.int64))
+        values = np.empty((3, VALUE_WIDTH), dtype=np.int64)
+        numbers = np.empty((2, 3), dtype=np.int64)
+        self._kernels.measure(records, offsets, some(3, 9), *numbers, values)
+        values[:] = self._generator.choice((values, some(3 * VALUE_WIDTH, 300).reshape(3, -1)))
         self._kernels.copy(
             *(records, offsets, records[:20], some(4, 20), some(3, 4), some(3, 4), some(3, 4)),
-            *(some(3, 4), np.empty(400, dtype=np.uint8), some(4, 400), some(4, 9)),
+            *(some(3, 4), values, np.empty(400, dtype=np.uint8), some(4, 400), some(4, 9)),
             *(np.empty(3, dtype=np.int64), np.empty(9, dtype=np.uint32)),
         )
 

@@ -27,6 +27,17 @@ def test_integers_are_those_that_python_reads(kernels: Any) -> None:
         assert kernels.u64(array, at) == int.from_bytes(data[at : at + 8], signed=True)
 
 
+def test_bytes_are_copied_to_their_place(kernels: Any) -> None:
+    data = np.frombuffer(random.Random(3).randbytes(300), dtype=np.uint8)
+    for start, end in ((0, 0), (5, 5), (9, 3), (0, 1), (7, 300), (31, 64), (100, 263)):
+        out = np.full(310, 7, dtype=np.uint8)
+
+        assert kernels.put_bytes(out, 4, data, start, end) == 4 + end - start
+
+        expected = b"\x07" * 4 + data[start:end].tobytes()
+        assert out.tobytes() == expected.ljust(310, b"\x07")
+
+
 def test_integers_are_written_as_python_writes_them(kernels: Any) -> None:
     out = np.full(10, 7, dtype=np.uint8)
 

@@ -116,6 +116,30 @@ def test_without_a_place_to_write_to_kernels_are_compiled_all_the_same(tmp_path:
     assert any("not kept" in line for line in lines)
 
 
+def test_what_is_not_in_the_cache_yet_is_compiled_elsewhere_too(tmp_path: Path) -> None:
+    """Who compiled may have been stopped when it had some modules."""
+    finish(start(tmp_path))
+    script = """
+from dueline import compiled
+assert compiled.load(["dueline.store.stamp_kernels"])
+restamp = compiled.ready("dueline.store.stamp_kernels").restamp
+print("hits", sum(getattr(restamp, "stats").cache_hits.values()))
+"""
+
+    assert finish(start(tmp_path, script))[-1] == "hits 1"
+
+
+def test_each_module_is_ready_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    """Here the one behind it cannot be loaded at all."""
+    script = f"""
+from dueline import compiled
+print("loaded", compiled.load(["{CRCS}", "dueline.store.no_such_kernels"]))
+print("ready", compiled.ready("{CRCS}") is not None)
+"""
+
+    assert finish(start(tmp_path, script))[-2:] == ["loaded False", "ready True"]
+
+
 def test_what_is_switched_off_is_not_ready() -> None:
     assert compiled.load([CRCS])
     with compiled.switched_off():

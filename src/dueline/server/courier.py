@@ -27,6 +27,8 @@ class StandingIn(Protocol):
 
     def turn(self) -> float | None: ...
 
+    def rest(self) -> None: ...
+
 
 class Courier(Observer, Worker):
     """The thread; observes the store, to be awake when something was accepted."""
@@ -54,9 +56,12 @@ class Courier(Observer, Worker):
 
     def _run(self) -> None:
         pause_s: float | None = 0.0
-        while not self._stopping.is_set():
-            self._news.wait(pause_s)
-            self._news.clear()
-            # Looked at after the flag is cleared: what comes later sets it again.
-            self._shortcut.carry_over()
-            pause_s = self._deputy.turn()
+        try:
+            while not self._stopping.is_set():
+                self._news.wait(pause_s)
+                self._news.clear()
+                # Looked at after the flag is cleared: what comes later sets it again.
+                self._shortcut.carry_over()
+                pause_s = self._deputy.turn()
+        finally:
+            self._deputy.rest()

@@ -76,10 +76,11 @@ from dueline.store.stretch import READ_KERNELS
 __all__ = ["BrokerProcess", "prepare", "store_options"]
 
 KERNELS: Final = (
-    *(CRC_KERNELS, COPY_KERNELS, STAMP_KERNELS, BLOCK_KERNELS, BULK_KERNELS, READ_KERNELS),
+    *(COPY_KERNELS, STAMP_KERNELS, CRC_KERNELS, BLOCK_KERNELS, BULK_KERNELS, READ_KERNELS),
     *TURNS,
 )
-"""What is compiled, or loaded, while the broker serves already."""
+"""What is compiled, or loaded, while the broker serves already: what was due while it was away can
+be copied first, by two modules of these."""
 VIP_DISTANCE: Final = 2
 FILL_S_MAX: Final = 5.0
 

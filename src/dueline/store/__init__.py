@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from dueline.store.reading import ReadResult, ReadStatus
     from dueline.store.record import Record
     from dueline.store.store import Store
+    from dueline.store.table_writing import PutManyResult
     from dueline.store.timeline import Window
-    from dueline.store.writing import PutManyResult, PutResult
+    from dueline.store.writing import PutResult
 
 __all__ = [
     "CORNER_START",
@@ -52,7 +53,7 @@ _MODULES: Final = {
     "Name": "pending",
     "Observer": "observer",
     "PendingMessage": "pending",
-    "PutManyResult": "writing",
+    "PutManyResult": "table_writing",
     "PutResult": "writing",
     "ReadResult": "reading",
     "ReadStatus": "reading",

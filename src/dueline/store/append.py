@@ -19,7 +19,8 @@ that becomes visible must not come before one with an earlier store time.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final, Generic, Self, TypeVar
 
 import numpy as np
@@ -93,7 +94,7 @@ class Append(Generic[Rows]):
         if self._log is self._core.commit:
             self._core.in_flight_ms = first_ms
 
-    def write(self, *parts: Bytes) -> None:
+    def write(self, data: Bytes) -> None:
         """Write the records' bytes, and their group's end; wait for the disk if the store is sync.
 
         Records that replace others are waited for in any case. Only the last group of a log is cut
@@ -103,16 +104,22 @@ class Append(Generic[Rows]):
         Raises:
             StoreFailed: the write failed; the store is closed from now on.
         """
-        if self._numbers is not None:
-            end = control.group_end(self._places, self._store_ms, self._numbers)
-            if len(parts) == 1 and len(parts[0]) <= JOINED_SIZE_MAX:
-                parts = (
-                    b"".join((byte_view(parts[0]), end)),
-                )  # a copy is quicker than a second write
-            else:
-                parts = (*parts, end)
+        if self._numbers is None or len(data) > JOINED_SIZE_MAX:
+            self.write_parts([data])
+        else:  # a copy is quicker than a second write
+            self._write([b"".join((byte_view(data), self._group_end()))])
+
+    def write_parts(self, parts: Iterable[Bytes]) -> None:
+        """As `write`, with the bytes in parts; each is written before the next one is asked for."""
+        self._write(parts if self._numbers is None else chain(parts, [self._group_end()]))
+
+    def _group_end(self) -> bytes:
+        assert self._numbers is not None
+        return control.group_end(self._places, self._store_ms, self._numbers)
+
+    def _write(self, parts: Iterable[Bytes]) -> None:
         with self._core.closing_on_failure():
-            self._log.append(self._places, self._sizes, *parts)
+            self._log.append(self._places, self._sizes, parts)
             self._core.sync(self._log)
             if self._replaces and not self._core.is_sync:
                 self._log.sync()

@@ -7,8 +7,11 @@ out, since that is for the columns to say.
 Everything goes through the delay log, also what is due at once, so that a table is accepted as a
 whole or not at all.
 
-`encode` does all the work that needs no lock. `Bulk.stamp` then fills in positions, times and
-numbers.
+`prepare` finds everything that can be refused and needs no lock: what its rows are, and how long
+their records will be. `finish` then makes the records' bytes, when the log has decided on
+positions, times and numbers. The usual rows are not encoded before that
+(`dueline.store.bulk_rows`), so that a large table never is in memory twice; all others are encoded
+by `encode`, and `finish` fills in the rest.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from dueline.message import (
 )
 from dueline.schedule import DUE_NAME, LEVEL_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME, too_far
 from dueline.store import kernels, properties, stamp
-from dueline.store.bulk_rows import BulkRows, Written, written
+from dueline.store.bulk_rows import BulkRows, Finished, Places, UsualRows, made_ids
 from dueline.store.draft import Rules
 from dueline.store.kernels import HEADER_DTYPE, Int32s, Int64s
 from dueline.store.layout import HEADER_SIZE, HOST_SIZE, RECONSUME_TIMES_AT, STORE_HOST_AT
@@ -43,11 +46,10 @@ from dueline.store.restore import check_rows
 from dueline.store.schema import SCHEDULE_SCHEMA
 from dueline.store.targets import Targets, queue_id_faults
 
-__all__ = ["Bulk", "encode"]
+__all__ = ["Bulk", "Prepared", "encode", "prepare"]
 
 _WHEN: Final = ("deliver_at_ms", "delay_ms", "delay_level")
 _SAID_BY_COLUMNS: Final = BULK_PROPERTIES | {"UNIQ_KEY", "KEYS", "TAGS"}
-_HEX: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,67 +70,71 @@ class Bulk:
     def __len__(self) -> int:
         return len(self.starts)
 
-    def stamp(
-        self,
-        *,
-        positions: Int64s,
-        queue_offsets: Int64s,
-        store_ms: int,
-        first_seq: int,
-        level_delays_ms: Int64s,
-    ) -> Int64s:
-        """Fill in what the log decided; returns the due times (a level counts from `store_ms`)."""
+    @property
+    def room_bytes(self) -> int:
+        """`finish` needs no memory: the records are here."""
+        return 0
+
+    def finish(self, places: Places, room: npt.NDArray[np.uint8]) -> Finished:
+        """Fill in what the log decided, in place."""
         count = len(self)
-        seqs = np.arange(first_seq, first_seq + count, dtype=np.uint64)
+        seqs = np.arange(places.first_seq, places.first_seq + count, dtype=np.uint64)
         stamp.restamp(
             self.data,
             self.starts,
-            positions=positions,
-            store_ms=np.full(count, store_ms, dtype=np.int64),
-            queue_offsets=queue_offsets,
+            positions=places.positions,
+            store_ms=np.full(count, places.store_ms, dtype=np.int64),
+            queue_offsets=places.queue_offsets,
             marks=seqs | np.uint64(MARK_PRESENT | MARK_DELAYED | MARK_GROUP),
         )
-        by_level = store_ms + level_delays_ms[np.maximum(self.level, 1) - 1]
-        return np.where(self.level > 0, by_level, self.due_ms)
+        owners = np.repeat(places.positions, kernels.lengths_of(self.key_hashes))
+        return Finished(data=self.data, hashes=self.key_hashes.flatten().to_numpy(), owners=owners)
+
+
+Prepared = Bulk | UsualRows
+
+
+def prepare(
+    table: pa.Table, *, now_ms: int, rules: Rules, ids: UniqueIds, store_host: bytes
+) -> Prepared:
+    """Rows that can be put: encoded when they are, if they are of the usual kind.
+
+    Raises:
+        InvalidRequest, LimitExceeded: names the first bad row and the reason; nothing was changed.
+    """
+    rows = _rows(table, now_ms, rules)
+    usual = UsualRows.of(rows, now_ms=now_ms, ids=ids, store_host=store_host)
+    if usual is not None:
+        return usual
+    return _encoded(rows, now_ms=now_ms, ids=ids, store_host=store_host)
 
 
 def encode(
     table: pa.Table, *, now_ms: int, rules: Rules, ids: UniqueIds, store_host: bytes
 ) -> Bulk:
-    """Encode a table of messages.
+    """Encode a table of messages of any kind; what `prepare` refuses is refused here.
 
     Raises:
         InvalidRequest, LimitExceeded: names the first bad row and the reason; nothing was changed.
     """
+    rows = _rows(table, now_ms, rules)
+    return _encoded(rows, now_ms=now_ms, ids=ids, store_host=store_host)
+
+
+def _rows(table: pa.Table, now_ms: int, rules: Rules) -> BulkRows:
+    """The rows of a table, looked at."""
     columns = _columns(table)
-    count = table.num_rows
     due_ms, level = _due(columns, now_ms, rules)
     names, topic = _topics(columns["topic"])
-    queue_id = _queue_ids(columns, count)
+    queue_id = _queue_ids(columns, table.num_rows)
     _check_bodies(pc.binary_length(columns["body"]).to_numpy(), rules)
     _take_from_map(columns)
-    rows = BulkRows(
+    return BulkRows(
         columns=columns, due_ms=due_ms, level=level, names=names, topic=topic, queue_id=queue_id
     )
-    found = written(rows, now_ms=now_ms, ids=ids, store_host=store_host)
-    if found is None:
-        found = _written(rows, now_ms=now_ms, ids=ids, store_host=store_host)
-    return Bulk(
-        data=found.data,
-        starts=kernels.offsets_of(found.sizes)[:-1],
-        sizes=found.sizes,
-        due_ms=due_ms,
-        level=level,
-        topic=topic,
-        names=names,
-        queue_id=queue_id,
-        key_hashes=found.key_hashes,
-        unique_ids=found.unique_ids,
-    )
 
 
-def _written(rows: BulkRows, *, now_ms: int, ids: UniqueIds, store_host: bytes) -> Written:
-    """`bulk_rows.written` with arrays, for all kinds of rows."""
+def _encoded(rows: BulkRows, *, now_ms: int, ids: UniqueIds, store_host: bytes) -> Bulk:
     columns, level = rows.columns, rows.level
     count = len(level)
     unique_ids = _unique_ids(columns, count, ids)
@@ -149,9 +155,15 @@ def _written(rows: BulkRows, *, now_ms: int, ids: UniqueIds, store_host: bytes) 
         marks=np.full(count, MARK_PRESENT, dtype=np.uint64),
         store_ms=np.zeros(count, dtype=np.int64),
     )
-    return Written(
+    return Bulk(
         data=data,
+        starts=offsets[:-1],
         sizes=np.diff(offsets),
+        due_ms=rows.due_ms,
+        level=level,
+        topic=rows.topic,
+        names=rows.names,
+        queue_id=rows.queue_id,
         key_hashes=properties.key_hashes(
             unique_ids, columns.get("keys", pa.nulls(count, pa.string()))
         ),
@@ -303,21 +315,10 @@ def _check_bodies(sizes: Int64s, rules: Rules) -> None:
 
 
 def _unique_ids(columns: Mapping[str, Any], count: int, ids: UniqueIds) -> pa.Array:
-    made = _make_ids(ids, count)
+    made = made_ids(ids.prefix, ids.take(count), count)
     if "unique_id" not in columns:
         return made
     return pc.coalesce(_clean(columns["unique_id"], "unique_id").cast(pa.binary()), made)
-
-
-def _make_ids(ids: UniqueIds, count: int) -> pa.BinaryArray:
-    prefix = np.frombuffer(ids.prefix.encode(), dtype=np.uint8)
-    numbers = (np.arange(count, dtype=np.uint64) + np.uint64(ids.take(count))).astype(">u8")
-    raw = numbers.view(np.uint8).reshape(count, 8)[:, 2:]
-    rows = np.empty((count, len(prefix) + 12), dtype=np.uint8)
-    rows[:, : len(prefix)] = prefix
-    rows[:, len(prefix) :: 2] = _HEX[raw >> 4]
-    rows[:, len(prefix) + 1 :: 2] = _HEX[raw & 15]
-    return kernels.fixed_rows(rows)
 
 
 def _texts(rows: BulkRows, unique_ids: pa.Array) -> pa.BinaryArray:

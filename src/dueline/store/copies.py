@@ -16,9 +16,12 @@ from dueline.store import kernels, restore
 from dueline.store.schema import DELIVERY_SCHEMA
 from dueline.store.targets import Targets, queue_id_faults
 
-__all__ = ["COPY_KERNELS", "copied"]
+__all__ = ["COPY_KERNELS", "VALUE_WIDTH", "copied"]
 
 COPY_KERNELS: Final = "dueline.store.copy_kernels"
+
+ID, ID_END, KEYS, KEYS_END, TAG, TAG_END, VALUE_WIDTH = range(7)
+"""Where the values of a record are that are indexed: columns of what `measure` finds."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -39,13 +42,16 @@ def copied(
     topic_sizes = np.where(is_astray, -1, name_sizes[targets.indices])
     data, offsets = kernels.buffer_of(window.column("record"))
     sizes, key_counts = np.empty((2, len(topic_sizes)), dtype=np.int64)
-    copy_kernels.measure(kernels.read_only(data), offsets, topic_sizes, sizes, key_counts)
+    values = np.empty((len(sizes), VALUE_WIDTH), dtype=np.int64)
+    copy_kernels.measure(kernels.read_only(data), offsets, topic_sizes, sizes, key_counts, values)
     rest = sizes < 0
     if bool(rest.any()):
         chosen = pa.array(~rest)
         window, routed = window.filter(chosen), routed.filter(chosen)
+        found = offsets[:-1][~rest]
         data, offsets = kernels.buffer_of(window.column("record"))
         sizes, key_counts, queue_ids = sizes[~rest], key_counts[~rest], queue_ids[~rest]
+        values = values[~rest] + (offsets[:-1] - found)[:, None]
     if not len(sizes):
         return None, rest
     topic = targets.indices.astype(np.int64)[~rest]
@@ -62,6 +68,7 @@ def copied(
         queue_ids,
         np.array(window.column("origin").to_numpy()),
         np.array(window.column("due_ms").to_numpy()),
+        values,
         out,
         out_offsets,
         key_offsets,

@@ -15,8 +15,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import put_bytes, u32
+from dueline.byte_kernels import put_big, put_bytes, u32
 from dueline.compiled import BYTES, kernel
+from dueline.store.copies import ID, ID_END, KEYS, KEYS_END, TAG, TAG_END
 from dueline.store.crc_kernels import crc
 from dueline.store.record_kernels import (
     HEADER_SIZE,
@@ -37,24 +38,37 @@ _KEYS: Final = np.frombuffer(b"KEYS\x01", dtype=np.uint8)
 _TAGS: Final = np.frombuffer(b"TAGS\x01", dtype=np.uint8)
 
 
-@kernel(f"UniTuple(int64, 2)({BYTES}, int64, int64, {BYTES})")
-def _value(data: Bytes8, start: int, end: int, name: Bytes8) -> tuple[int, int]:
-    """Where the value of a property is, the first of its name; an empty range if there is none."""
+@kernel(f"boolean({BYTES}, int64, int64, {BYTES})")
+def _begins(data: Bytes8, start: int, end: int, name: Bytes8) -> bool:
+    """Does data[start:end] begin with a name?"""
+    if end - start < len(name):
+        return False
+    for place in range(len(name)):
+        if data[start + place] != name[place]:
+            return False
+    return True
+
+
+@kernel(f"void({BYTES}, int64, int64, int64[::1])")
+def _find(data: Bytes8, start: int, end: int, values: Int64s) -> None:
+    """Where the values are that are indexed, the first of each name: as `copies` numbers them.
+
+    The range of one that is not there is empty.
+    """
+    for place in range(len(values)):
+        values[place] = end
     at = start
     while at < end:
         stop = at
         while stop < end and data[stop] != 2:
             stop += 1
-        if stop - at >= len(name):
-            is_same = True
-            for place in range(len(name)):
-                if data[at + place] != name[place]:
-                    is_same = False
-                    break
-            if is_same:
-                return at + len(name), stop
+        if values[ID] == end and _begins(data, at, stop, _UNIQ_KEY):
+            values[ID], values[ID_END] = at + len(_UNIQ_KEY), stop
+        elif values[KEYS] == end and _begins(data, at, stop, _KEYS):
+            values[KEYS], values[KEYS_END] = at + len(_KEYS), stop
+        elif values[TAG] == end and _begins(data, at, stop, _TAGS):
+            values[TAG], values[TAG_END] = at + len(_TAGS), stop
         at = stop + 1
-    return end, end
 
 
 @kernel(f"int64({BYTES}, int64, int64)")
@@ -70,15 +84,20 @@ def _word_count(data: Bytes8, start: int, end: int) -> int:
     return count
 
 
-@kernel(f"void({BYTES}, int64[::1], int64[::1], int64[::1], int64[::1])")
+@kernel(f"void({BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1])")
 def measure(
-    data: Bytes8, offsets: Int64s, topic_sizes: Int64s, sizes: Int64s, key_counts: Int64s
+    data: Bytes8,
+    offsets: Int64s,
+    topic_sizes: Int64s,
+    sizes: Int64s,
+    key_counts: Int64s,
+    values: Any,
 ) -> None:
     """How long each record's copy will be, and how many key hashes it has; -1 for unusual ones.
 
     Args:
         topic_sizes: of the topic that each copy goes to.
-        sizes, key_counts: written.
+        sizes, key_counts, values: written; values has `VALUE_WIDTH` columns.
     """
     for row in range(len(sizes)):
         sizes[row] = -1
@@ -87,17 +106,15 @@ def measure(
         if topic_sizes[row] < 1 or not is_usual(data, start, end):
             continue
         tail = start + HEADER_SIZE + u32(data, start + 84)
-        text = tail + 1 + data[tail] + 2
-        tag, tag_end = _value(data, text, end, _TAGS)
+        own = values[row]
+        _find(data, tail + 1 + data[tail] + 2, end, own)
         is_plain = True
-        for at in range(tag, tag_end):
-            if data[at] >= 128:
-                is_plain = False
+        for at in range(own[TAG], own[TAG_END]):
+            is_plain &= data[at] < 128
         if not is_plain:
             continue
-        keys, keys_end = _value(data, text, end, _KEYS)
         sizes[row] = end - start + topic_sizes[row] - np.int64(data[tail])
-        key_counts[row] = 1 + _word_count(data, keys, keys_end)
+        key_counts[row] = 1 + _word_count(data, own[KEYS], own[KEYS_END])
 
 
 @kernel("void(uint8[::1], int64, int64, int64, int64, int64, int64)")
@@ -105,16 +122,12 @@ def _stamp(
     out: Bytes8, to: int, size: int, tail: int, queue_id: int, origin: int, due_ms: int
 ) -> None:
     """Write what is new in the header of a copy at out[to : to + size], and its check."""
-    for place in range(16):
-        out[to + 20 + place] = 0
-    mark = np.int64(7) << 60 | origin
-    for place in range(8):
-        shift = 56 - 8 * place
-        out[to + 56 + place] = due_ms >> shift & 255
-        out[to + 76 + place] = mark >> shift & 255
-        if place < 4:
-            out[to + place] = size >> (24 - 8 * place) & 255
-            out[to + 12 + place] = queue_id >> (24 - 8 * place) & 255
+    put_big(out, to, size, 4)
+    put_big(out, to + 12, queue_id, 4)
+    put_big(out, to + 20, 0, 8)
+    put_big(out, to + 28, 0, 8)
+    put_big(out, to + 56, due_ms, 8)
+    put_big(out, to + 76, 7 << 60 | origin, 8)
     check = fold_header(out, to) ^ folded_crc(crc(out, tail, to + size))
     out[to + 76] |= check >> 12 & 0x0F
     out[to + 77] = check >> 4 & 0xFF
@@ -130,9 +143,18 @@ def _tag_code(data: Bytes8, start: int, end: int) -> Any:
     return code - (np.int64(1) << 32) if code >= np.int64(1) << 31 else code
 
 
+@kernel("boolean(int64[::1], int64, int64)")
+def _is_within(values: Int64s, start: int, end: int) -> bool:
+    """Do all values lie in [start, end), or are empty at its end?"""
+    is_within = True
+    for place in range(0, len(values), 2):
+        is_within &= start <= values[place] <= values[place + 1] <= end
+    return is_within
+
+
 @kernel(
     f"boolean({BYTES}, int64[::1], {BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1], uint32[::1])"
+    "int64[::1], int64[:, ::1], uint8[::1], int64[::1], int64[::1], int64[::1], uint32[::1])"
 )
 def copy(
     data: Bytes8,
@@ -143,6 +165,7 @@ def copy(
     queue_id: Int64s,
     origin: Int64s,
     due_ms: Int64s,
+    values: Any,
     out: Bytes8,
     out_offsets: Int64s,
     key_offsets: Int64s,
@@ -153,6 +176,7 @@ def copy(
 
     Args:
         topics: all names; row i goes to the one at topic_offsets[topic[i]].
+        values: as `measure` has written them.
         out, tags_code, hashes: written; their rows are given by out_offsets and key_offsets.
     """
     for row in range(len(origin)):
@@ -173,21 +197,19 @@ def copy(
         size = tail - start + 1 + name_end - name + end - properties
         if properties > end or to < 0 or size != out_offsets[row + 1] - to or to + size > len(out):
             return False
-        at = to + tail - start
-        put_bytes(out, to, data, start, tail)
+        own = values[row]
+        if not _is_within(own, properties, end):
+            return False
+        at = put_bytes(out, to, data, start, tail)
         out[at] = name_end - name
-        behind = put_bytes(out, at + 1, topics, name, name_end)
-        put_bytes(out, behind, data, properties, end)
+        put_bytes(out, put_bytes(out, at + 1, topics, name, name_end), data, properties, end)
         _stamp(out, to, size, at, queue_id[row], origin[row], due_ms[row])
-        text = properties + 2
-        tag, tag_end = _value(data, text, end, _TAGS)
-        tags_code[row] = _tag_code(data, tag, tag_end)
+        tags_code[row] = _tag_code(data, own[TAG], own[TAG_END])
         key = key_offsets[row]
         if key < 0 or key_offsets[row + 1] > len(hashes) or key >= key_offsets[row + 1]:
             return False
-        own, own_end = _value(data, text, end, _UNIQ_KEY)
-        hashes[key] = key_hash(data, own, own_end)
-        keys, keys_end = _value(data, text, end, _KEYS)
+        hashes[key] = key_hash(data, own[ID], own[ID_END])
+        keys, keys_end = own[KEYS], own[KEYS_END]
         word = keys
         for place in range(keys, keys_end + 1):
             if place == keys_end or data[place] == 32:

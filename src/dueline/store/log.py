@@ -17,7 +17,7 @@ writes. One writer at a time (its owner holds a lock); any number of readers.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final, overload
@@ -244,19 +244,25 @@ class Log(LogReader):
         return needed if is_scarce else goal
 
     def append(
-        self, positions: list[int] | Positions, sizes: list[int] | Positions, *parts: Bytes
+        self,
+        positions: list[int] | Positions,
+        sizes: list[int] | Positions,
+        parts: Iterable[Bytes],
     ) -> None:
         """Write records that `place` placed; `parts` are their bytes one after the other.
+
+        A part is written before the next one is asked for.
 
         Raises:
             OSError: the log may then end in a torn record; the owner must close it.
         """
-        views = [byte_view(part) for part in parts if len(part)]
+        views = (byte_view(part) for part in parts if len(part))
+        view = memoryview(b"")
         for start, end in self._stretches(positions, sizes):
             base = self.base_of(start)
             if self.base_of(self.end) != base:
                 self._write_blank(base)
-            self._write(start, end, views)
+            view = self._write(start, end, view, views)
 
     def _stretches(
         self, positions: list[int] | Positions, sizes: list[int] | Positions
@@ -273,19 +279,21 @@ class Log(LogReader):
         for first, stop in pairwise(cuts):
             yield int(positions[first]), int(positions[stop - 1] + sizes[stop - 1])
 
-    def _write(self, start: int, end: int, views: list[memoryview]) -> None:
-        """Write the next bytes to a stretch of one segment; what was written leaves `views`."""
+    def _write(
+        self, start: int, end: int, view: memoryview, views: Iterator[memoryview]
+    ) -> memoryview:
+        """Write the next bytes to a stretch of one segment; returns what is left of a view."""
         base = self.base_of(start)
         file = self.file_of(base)
         while start < end:
-            view = views[0][: end - start]
-            file.write_at(start - base, view)
-            start += len(view)
+            if not len(view):
+                view = next(views)
+            piece = view[: end - start]
+            file.write_at(start - base, piece)
+            start += len(piece)
             self.end = start
-            if len(view) < len(views[0]):
-                views[0] = views[0][len(view) :]
-            else:
-                views.pop(0)
+            view = view[len(piece) :]
+        return view
 
     def _write_blank(self, next_base: int) -> None:
         base = next_base - self.segment_size_bytes

@@ -47,8 +47,8 @@ from dueline.store.road import RoadRule
 from dueline.store.run import Units
 from dueline.store.states import DELIVERED, MOVED, PENDING
 from dueline.store.survey import Survey, Waiting
+from dueline.store.table_writing import TablePutter
 from dueline.store.turned_back import TurnedBack
-from dueline.store.writing import Putter
 
 __all__ = ["DONE", "FAILED", "TOO_LATE", "UNKNOWN", "Answers", "Numbers"]
 
@@ -68,10 +68,10 @@ class Numbers:
     """The delayed messages of one store, by number."""
 
     def __init__(
-        self, core: Core, putter: Putter, pending: Pending, after_put: Callable[[], None]
+        self, core: Core, tables: TablePutter, pending: Pending, after_put: Callable[[], None]
     ) -> None:
         self._core = core
-        self._putter = putter
+        self._tables = tables
         self._pending = pending
         self._after_put = after_put
         self._rules_lock = threading.Lock()
@@ -393,7 +393,7 @@ class Numbers:
         order = np.argsort(units.seq)
         rows = order[np.searchsorted(units.seq[order], seqs)]
         made = waiting_rows(records.take(pa.array(rows)), due_ms, store_host=core.store_host)
-        return self._putter.replace_encoded(made, seqs, self._forget).first_seq
+        return self._tables.replace_encoded(made, seqs, self._forget).first_seq
 
     def _settle_moved(
         self, seqs: Int64s, due_ms: Int64s, state: Answers, answers: Answers

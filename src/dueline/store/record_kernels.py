@@ -11,6 +11,7 @@ from dueline.byte_kernels import u32, u64
 from dueline.compiled import BYTES, kernel
 from dueline.store.crc_kernels import crc
 from dueline.store.properties import HASH_PRIME
+from dueline.store.record import MARK_CHECK_MASK
 
 __all__ = ["HEADER_SIZE", "SIZE_MIN", "fold_header", "folded_crc", "is_usual", "key_hash"]
 
@@ -18,8 +19,6 @@ HEADER_SIZE: Final = 88
 SIZE_MIN: Final = 91
 _MAGIC: Final = 0xDAA320A7
 _V6: Final = 0x30
-_ALL_BUT_CHECK: Final = ~0x0FFFF000
-"""Of the eight bytes from 72 on, whose second half begins with bits 48 to 63 of the mark."""
 _PRIME: Final = np.uint64(HASH_PRIME)
 _LEFT: Final = np.uint64((1 << 32) % HASH_PRIME)
 _LEFT_TWICE: Final = np.uint64((1 << 64) % HASH_PRIME)
@@ -31,11 +30,13 @@ Bytes8 = npt.NDArray[np.uint8]
 @kernel(f"int64({BYTES}, int64)")
 def fold_header(data: Bytes8, start: int) -> Any:
     """XOR of the header's 16-bit words, but for queueOffset and position; the mark's check is 0."""
-    value = u64(data, start) ^ u64(data, start + 8) ^ u64(data, start + 40) ^ u64(data, start + 48)
-    value ^= u64(data, start + 56) ^ u64(data, start + 64) ^ u64(data, start + 80)
-    value ^= u64(data, start + 72) & _ALL_BUT_CHECK
-    half = (value >> 32 ^ value ^ u32(data, start + 16) ^ u32(data, start + 36)) & 0xFFFFFFFF
-    return (half >> 16 ^ half) & 0xFFFF
+    value = u64(data, start) ^ u64(data, start + 8) ^ u32(data, start + 16)
+    for at in range(start + 36, start + 76, 8):
+        value ^= u64(data, at)
+    value ^= u64(data, start + 76) & ~MARK_CHECK_MASK ^ u32(data, start + 84)
+    value ^= value >> 32
+    value ^= value >> 16
+    return value & 0xFFFF
 
 
 @kernel("int64(uint32)")

@@ -282,6 +282,9 @@ class Run:
         first = self._first(states, held)
         stop = int(np.searchsorted(self._due, until_ms, side="right"))
         rows = slice(first, max(stop, first))
+        if stop == len(self._due) and not held:
+            # All are due: those of its numbers that are pending are here.
+            return states.pending_count(self.range.first, self.range.end)
         if held:
             units = held.left(self._take(rows))
             return int(np.count_nonzero(states.of(units.seq) == PENDING))

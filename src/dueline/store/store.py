@@ -56,9 +56,10 @@ from dueline.store.record import Record
 from dueline.store.recovered import Report
 from dueline.store.schema import WINDOW_SCHEMA
 from dueline.store.survey import Survey
+from dueline.store.table_writing import Admit, PutManyResult, TablePutter
 from dueline.store.timeline import Window
 from dueline.store.usual_reader import UsualReader
-from dueline.store.writing import Admit, PutManyResult, PutResult, Putter
+from dueline.store.writing import PutResult, Putter
 
 __all__ = ["Store"]
 
@@ -73,10 +74,11 @@ class Store:
         self._folder_lock = lock
         self.report = report
         self._putter = Putter(core)
+        self._tables = TablePutter(core)
         self._deliverer = Deliverer(core)
         self._reader = Reader(core)
         self._pending = Pending(core, self._putter)
-        self.numbers = Numbers(core, self._putter, self._pending, self._seal_if_full)
+        self.numbers = Numbers(core, self._tables, self._pending, self._seal_if_full)
         self.aside = Aside(core)
         self._adopter = Adopter(core)
         self._maintainer = Maintainer(core)
@@ -192,14 +194,14 @@ class Store:
 
     def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:
         """Accept a table of delayed messages (`SCHEDULE_SCHEMA`) if `admit` does, all or none."""
-        result = self._putter.put_many(table, admit)
+        result = self._tables.put_many(table, admit)
         self._seal_if_full()
         self._tell(lambda each: each.accepted(result.count, result.count, 0))
         return result
 
     def put_encoded(self, rows: Bulk) -> PutManyResult:
         """Accept rows that `bulk.encode` made, all of them or none."""
-        result = self._putter.put_encoded(rows)
+        result = self._tables.put_encoded(rows)
         self._seal_if_full()
         self._tell(lambda each: each.accepted(result.count, result.count, 0))
         return result

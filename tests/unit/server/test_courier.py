@@ -20,6 +20,9 @@ class Nobody:
     def turn(self) -> float | None:
         return None
 
+    def rest(self) -> None:
+        pass
+
 
 def test_what_is_accepted_or_moved_is_carried_over_at_once(tmp_path: Path) -> None:
     wall = Wall()
@@ -71,11 +74,15 @@ def test_the_deputy_is_called_at_the_start_when_it_wants_and_when_the_pipeline_c
 ):
     turns = threading.Semaphore(0)
     pauses: list[float | None] = [0.001, 0.001, None, None]
+    rests: list[int] = []
 
     class Deputy:
         def turn(self) -> float | None:
             turns.release()
             return pauses.pop(0)
+
+        def rest(self) -> None:
+            rests.append(1)
 
     courier = Courier(Nobody(), Deputy(), on_failure=lambda error: None)
     courier.start()
@@ -85,3 +92,4 @@ def test_the_deputy_is_called_at_the_start_when_it_wants_and_when_the_pipeline_c
 
     assert turns.acquire(timeout=PATIENCE_S)
     courier.stop()
+    assert rests == [1], "nothing is read any more when the thread ends"

@@ -68,10 +68,10 @@ def test_parts_need_not_end_where_records_or_segments_do(core: Core) -> None:
 def _append(core: Core, sizes: list[int], parts: list[bytes], *, is_array: bool) -> list[int]:
     if is_array:
         with Append(core, core.commit, np.array(sizes, dtype=np.int64)) as by_array:
-            by_array.write(*(np.frombuffer(part, dtype=np.uint8) for part in parts))
+            by_array.write_parts(np.frombuffer(part, dtype=np.uint8) for part in parts)
         return list(by_array.positions.tolist())
     with Append(core, core.commit, sizes) as append:
-        append.write(*parts)
+        append.write_parts(parts)
     return append.positions
 
 

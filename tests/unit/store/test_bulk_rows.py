@@ -18,7 +18,7 @@ from dueline.errors import BrokerError, InvalidRequest
 from dueline.message import UniqueIds
 from dueline.store import bulk
 from dueline.store.block import BLOCK_KERNELS
-from dueline.store.bulk_rows import BULK_KERNELS, BulkRows, written
+from dueline.store.bulk_rows import BULK_KERNELS, BulkRows, Finished, Places, UsualRows
 
 pytest.importorskip("numba")
 
@@ -62,29 +62,28 @@ def table_of(rows: list[Any]) -> pa.Table:
 def encoded(table: pa.Table, host: bytes) -> dict[str, Any]:
     ids = UniqueIds(host=HOST, start_ms=START_MS)
     try:
-        rows = bulk.encode(table, now_ms=START_MS, rules=RULES, ids=ids, store_host=host)
+        rows = bulk.prepare(table, now_ms=START_MS, rules=RULES, ids=ids, store_host=host)
     except BrokerError as error:
         return {"refused": str(error), "details": error.details}
     made = ids.prefix.encode()  # random: of another maker in the other encoding
     return {
         "sizes": rows.sizes.tolist(),
         "due_ms": rows.due_ms.tolist(),
-        "key_counts": [len(hashes) for hashes in rows.key_hashes.to_pylist()],
         "ids": [each.replace(made, b"*") for each in rows.unique_ids.to_pylist()],
         "maker": made,
         "rows": rows,
     }
 
 
-def stamped(rows: bulk.Bulk) -> bulk.Bulk:
-    rows.stamp(
-        positions=rows.starts + 5,
-        queue_offsets=rows.starts + 7,
-        store_ms=START_MS + 3,
-        first_seq=11,
-        level_delays_ms=np.array(RULES.levels.delays_ms, dtype=np.int64),
+def finished(rows: bulk.Prepared) -> Finished:
+    numbers = np.arange(len(rows), dtype=np.int64)
+    places = Places(
+        positions=7 * numbers + 5, queue_offsets=numbers + 7, store_ms=START_MS + 3, first_seq=11
     )
-    return rows
+    room = np.full(rows.room_bytes + 9, 255, dtype=np.uint8)
+    found = rows.finish(places, room)
+    assert bool((room[rows.room_bytes :] == 255).all())
+    return found
 
 
 @given(st.lists(ROWS, max_size=8), st.integers(0, 3), st.sampled_from([HOST, V6]))
@@ -103,12 +102,13 @@ def test_kernels_and_arrays_agree(rows: list[Any], skipped: int, host: bytes) ->
     if "refused" in expected:
         assert found == expected
         return
-    one, other = stamped(found["rows"]), stamped(expected["rows"])
+    assert isinstance(found["rows"], UsualRows)
+    assert isinstance(expected["rows"], bulk.Bulk)
+    one, other = finished(found["rows"]), finished(expected["rows"])
     assert one.data.tobytes() == other.data.tobytes()
-    assert one.starts.tolist() == other.starts.tolist()
-    assert one.sizes.tolist() == other.sizes.tolist()
-    assert one.key_hashes.to_pylist() == other.key_hashes.to_pylist()
-    assert one.unique_ids.to_pylist() == other.unique_ids.to_pylist()
+    assert one.hashes.tolist() == other.hashes.tolist()
+    assert one.owners.tolist() == other.owners.tolist()
+    assert found["ids"] == expected["ids"]
 
 
 @given(st.lists(ROWS, max_size=8))
@@ -117,8 +117,12 @@ def test_ids_that_are_missing_are_made(rows: list[Any]) -> None:
     with compiled.switched_off():
         expected = encoded(table_of(rows), HOST)
 
-    for name in ("refused", "details", "sizes", "due_ms", "key_counts", "ids"):
+    for name in ("refused", "details", "sizes", "due_ms", "ids"):
         assert found.get(name) == expected.get(name)
+    if "ids" in found:
+        written = finished(found["rows"]).data.tobytes()
+        given = found["rows"].unique_ids.to_pylist()
+        assert all(b"UNIQ_KEY\x01" + each in written for each in given)
 
 
 def test_properties_that_no_record_can_hold_are_refused() -> None:
@@ -128,9 +132,9 @@ def test_properties_that_no_record_can_hold_are_refused() -> None:
         encoded_or_raise(table)
 
 
-def encoded_or_raise(table: pa.Table) -> bulk.Bulk:
+def encoded_or_raise(table: pa.Table) -> bulk.Prepared:
     ids = UniqueIds(host=HOST, start_ms=START_MS)
-    return bulk.encode(table, now_ms=START_MS, rules=RULES, ids=ids, store_host=HOST)
+    return bulk.prepare(table, now_ms=START_MS, rules=RULES, ids=ids, store_host=HOST)
 
 
 @pytest.mark.parametrize(
@@ -152,4 +156,4 @@ def test_what_is_not_usual_is_left_to_the_caller(columns: dict[str, Any]) -> Non
     )
     ids = UniqueIds(host=HOST, start_ms=START_MS)
 
-    assert written(rows, now_ms=START_MS, ids=ids, store_host=HOST) is None
+    assert UsualRows.of(rows, now_ms=START_MS, ids=ids, store_host=HOST) is None

@@ -34,7 +34,7 @@ def append(log: Log, *sizes: int) -> list[int]:
     positions, end = log.place(array)
     log.reserve(end)
     data = b"".join(bytes([65 + number % 26]) * size for number, size in enumerate(sizes))
-    log.append(positions, array, data)
+    log.append(positions, array, [data])
     assert log.end == end
     places: list[int] = positions.tolist()
     return places
@@ -200,7 +200,7 @@ def test_new_log_may_begin_with_its_second_segment(tmp_path: Path) -> None:
     positions, end = log.place(np.array([100, 100]))
     assert positions.tolist() == [4096, 4196]
     log.reserve(end)
-    log.append(positions, np.array([100, 100]), bytes(200))
+    log.append(positions, np.array([100, 100]), [bytes(200)])
     log.skip_first_segment()
     assert (log.start, log.end) == (4096, 4296)
     assert Log(Files(), tmp_path, 4096).start == 4096

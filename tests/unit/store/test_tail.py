@@ -29,7 +29,7 @@ def put(log: Log, body: bytes, mark: int = MARK_PRESENT) -> int:
     size = len(seal(make_record(body=body, mark=mark)))
     (position,), end = log.place([size])
     log.reserve(end)
-    log.append([position], [size], seal(make_record(body=body, mark=mark, position=position)))
+    log.append([position], [size], [seal(make_record(body=body, mark=mark, position=position))])
     return position
 
 
@@ -38,7 +38,7 @@ def put_end(log: Log, start: int, count: int) -> None:
     (position,), end = log.place([size])
     log.reserve(end)
     entry = control.Control(kind=control.END, start=start, count=count)
-    log.append([position], [size], control.encode(entry, position=position, store_ms=0))
+    log.append([position], [size], [control.encode(entry, position=position, store_ms=0)])
 
 
 def reopened(log: Log) -> Log:

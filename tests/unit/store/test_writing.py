@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from tests.unit.store.making import (
     SMALL,
@@ -27,7 +25,6 @@ from dueline.message import Message
 from dueline.store import PutResult, Store, restore
 from dueline.store.files import File, Files
 from dueline.store.pending import half_to_message
-from dueline.store.thresholds import Thresholds
 
 
 class CountingFile(File):
@@ -130,58 +127,6 @@ def test_what_is_accepted_can_be_delivered(store: Store) -> None:
 
     while store.pending_count():
         assert carry_over(store, row_count_max=1).delivered_count == 1
-
-
-def test_table_with_a_row_that_fits_no_segment_is_refused(store: Store) -> None:
-    table = pa.table({"topic": ["t", "t"], "body": [b"", bytes(16_000)], "delay_ms": [1, 1]})
-
-    with pytest.raises(LimitExceeded, match="larger segments"):
-        store.put_many(table)
-
-    assert store.pending_count() == 0
-
-
-@pytest.fixture
-def parts_store(tmp_path: Path, wall: Wall) -> Iterator[Store]:
-    """A store that encodes tables three rows at a time."""
-    options = replace(SMALL, thresholds=Thresholds(part_rows=3))
-    with open_store(tmp_path / "parts", wall, options) as store:
-        yield store
-
-
-def test_table_of_many_parts_is_one_group(parts_store: Store, wall: Wall) -> None:
-    store = parts_store
-    names = [f"key-{number}" for number in range(10)]
-    table = pa.table(
-        {
-            "topic": ["a", "b"] * 5,
-            "body": [name.encode() for name in names],
-            "keys": names,
-            "delay_ms": range(100, 0, -10),
-        }
-    )
-
-    result = store.put_many(table)
-
-    assert (result.first_seq, result.count) == (0, 10)
-    assert result.due_ms.tolist() == [START_MS + 100 - 10 * number for number in range(10)]
-    found = [store.find_delayed(name)[0] for name in names]
-    assert [message.seq for message in found] == [*range(10)]
-    assert [message.topic for message in found] == ["a", "b"] * 5
-    carry_over(store)
-    wall.advance(100)
-    store.open_gate()
-    assert bodies(store, "a") == [b"key-8", b"key-6", b"key-4", b"key-2", b"key-0"]
-
-
-def test_bad_row_of_a_later_part_is_named_by_its_place(parts_store: Store) -> None:
-    store = parts_store
-    table = pa.table({"topic": ["t"] * 7 + ["not a topic"], "body": [b""] * 8, "delay_ms": [1] * 8})
-
-    with pytest.raises(InvalidRequest, match="row 7: topic"):
-        store.put_many(table)
-
-    assert store.pending_count() == 0
 
 
 def test_refused_put_raises(store: Store) -> None:

@@ -21,7 +21,7 @@ from dueline.store.delivery import DeliverResult
 from dueline.store.kernels import Int64s
 from dueline.store.schema import ROUTE_NAMES, routed_schema
 
-__all__ = ["carry_over", "pass_on"]
+__all__ = ["carry_over", "pass_on", "rows_to_pass_on"]
 
 
 def carry_over(
@@ -43,11 +43,16 @@ def pass_on(store: Store, window: Window) -> DeliverResult:
     Raises:
         Unavailable: there is no room; nothing was carried over.
     """
+    return store.deliver(rows_to_pass_on(store, window))
+
+
+def rows_to_pass_on(store: Store, window: Window) -> list[pa.RecordBatch]:
+    """DELIVERY rows of all messages of a small window, each to where it was sent to."""
     rows = store.read_window(window)
     routed = pa.RecordBatch.from_arrays(
         [rows.column(name) for name in ROUTE_NAMES], schema=routed_schema()
     )
-    return store.deliver(list(carried(rows, routed)))
+    return list(carried(rows, routed))
 
 
 def _places(seqs: Int64s, origins: Int64s) -> slice | Int64s:

@@ -11,6 +11,10 @@ left it. Both may have the same message in hand: the second finds it done.
      ├────────────────────┼────────────────────────┤
      somebody is due here: all that is due by ahead goes, in portions
 
+When it is behind, it reads the next portion while the disk writes this one, in a thread of its own.
+What is done, moved or held by the time that portion's turn comes is left out then, as it is with
+what Spark brings.
+
 A pipeline that is not ours to start (`--no-spark`) is not stood in for: it may have a transform,
 and how long it stays away is for its operator to say.
 """
@@ -18,13 +22,19 @@ and how long it stays away is for its operator to say.
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future, ThreadPoolExecutor
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
-from dueline.broker.pipeline.carry_over import pass_on
+import numpy as np
+import pyarrow as pa
+
+from dueline.broker.pipeline.carry_over import rows_to_pass_on
 from dueline.broker.pipeline.status import PipelineStatus
+from dueline.broker.pipeline.views import rows_of
 from dueline.errors import Unavailable
-from dueline.store import CORNER_START, Store
+from dueline.store import CORNER_START, Corner, Key, Store
+from dueline.store.corner import SEQ_MAX
 
 __all__ = ["Deputy"]
 
@@ -52,6 +62,14 @@ _AGAIN_S: Final = 0.1
 log = logging.getLogger(__name__)
 
 
+class _Portion(NamedTuple):
+    """Rows that are ready to be delivered, and the key of the last one."""
+
+    rows: list[pa.RecordBatch]
+    row_count: int
+    last: Key
+
+
 class Deputy:
     """Carries over what a missing pipeline should; one thread calls it."""
 
@@ -60,6 +78,8 @@ class Deputy:
         self._status = status
         self._look_s = 0.0
         self._is_on_duty = False
+        self._reader: ThreadPoolExecutor | None = None
+        self._next: Future[_Portion | None] | None = None
 
     def turn(self) -> float | None:
         """Carry over a portion if it is time; returns how long to sleep, None: until woken.
@@ -68,6 +88,7 @@ class Deputy:
         has changed.
         """
         if not self._is_needed():
+            self.rest()
             return None
         early_s = self._look_s - monotonic()
         if early_s > 0:
@@ -77,12 +98,14 @@ class Deputy:
         ended_s = monotonic()
         self._look_s = ended_s + min(REST_RATIO * (ended_s - started_s), REST_S_MAX)
         if left_ms is None or left_ms > 0:
+            self.rest()
             pause_s = PAUSE_S_MAX if left_ms is None else min(left_ms / 1000, PAUSE_S_MAX)
             return max(pause_s, self._look_s - ended_s)
         try:
             is_behind = left_ms <= -LEAD_MS - BEHIND_MS
             return self._carry_over(BEHIND_RATIO if is_behind else 1)
         except Unavailable as error:
+            self.rest()
             log.info("left to the pipeline for now: %s", error)
             return PAUSE_S_MAX
 
@@ -98,22 +121,60 @@ class Deputy:
         due_ms = self._store.next_due_ms()
         return None if due_ms is None else due_ms - LEAD_MS - self._store.clock.now_ms()
 
+    def rest(self) -> None:
+        """Forget what was read ahead; to be called as well when nobody will call `turn` again."""
+        reader, self._reader, self._next = self._reader, None, None
+        if reader is not None:
+            reader.shutdown()
+
     def _carry_over(self, ratio: int) -> float:
         """One portion, so many times the usual one; returns how long to rest."""
-        row_count_max = ratio * ROW_COUNT_MAX
-        room_bytes = self._store.delivery_room_bytes()
-        if not room_bytes:
+        if not self._store.delivery_room_bytes():
+            self.rest()
             return PAUSE_S_MAX
-        end = self._store.next_corner(
-            until_ms=self._store.clock.now_ms() + AHEAD_MS,
-            row_count_max=row_count_max,
-            size_bytes_max=min(room_bytes, ratio * SIZE_BYTES_MAX),
-        )
-        window = self._store.window(end, row_count_max=row_count_max)
-        if end == CORNER_START or not len(window):
+        portion = self._portion(ratio)
+        if portion is None:
+            self.rest()
             return _AGAIN_S
-        result = pass_on(self._store, window)
-        if result.delivered_count < len(window):  # a rule of its topic holds some back by now
+        if ratio > 1:
+            self._read_on(ratio, portion.last)
+        result = self._store.deliver(portion.rows)
+        if result.delivered_count + result.skipped_count < portion.row_count:
+            # A rule of its topic holds some back by now.
+            self.rest()
             return _AGAIN_S
         self._look_s = 0.0
         return 0.0
+
+    def _portion(self, ratio: int) -> _Portion | None:
+        """What was read ahead, or else what is to be carried over now."""
+        ahead, self._next = self._next, None
+        return self._read(ratio, None) if ahead is None else ahead.result()
+
+    def _read_on(self, ratio: int, after: Key) -> None:
+        """Read the portion behind a key while this one is delivered."""
+        if self._reader is None:
+            self._reader = ThreadPoolExecutor(1, thread_name_prefix="read ahead")
+        self._next = self._reader.submit(self._read, ratio, after)
+
+    def _read(self, ratio: int, after: Key | None) -> _Portion | None:
+        """The earliest rows behind a key; None: there are none, or no room for them."""
+        row_count_max = ratio * ROW_COUNT_MAX
+        size_bytes_max = min(self._store.delivery_room_bytes(), ratio * SIZE_BYTES_MAX)
+        until_ms = self._store.clock.now_ms() + AHEAD_MS
+        end = self._store.next_corner(
+            until_ms=until_ms, row_count_max=row_count_max, size_bytes_max=size_bytes_max
+        )
+        if end == CORNER_START or not size_bytes_max:
+            return None
+        if after is not None:
+            end = Corner(due_ms=until_ms, seq=SEQ_MAX, end=end.end)
+        window = self._store.window(end, after=after, row_count_max=row_count_max)
+        if not len(window):
+            return None
+        units = window.units
+        total = np.cumsum(units.size, dtype=np.int64)
+        count = max(1, int(np.searchsorted(total, size_bytes_max, side="right")))
+        window = rows_of(window, slice(0, count))
+        last = (int(units.due_ms[len(window) - 1]), int(units.seq[len(window) - 1]))
+        return _Portion(rows_to_pass_on(self._store, window), len(window), last)

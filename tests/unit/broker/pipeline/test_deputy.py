@@ -1,6 +1,7 @@
 """A pipeline that is not there: the broker carries over in its place, each message once."""
 
 import random
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ from tests.unit.store.making import (
     read_all,
     routed,
 )
+from tests.waiting import PATIENCE_S
 
 from dueline.broker.pipeline import Staging, deputy, known_schema
-from dueline.broker.pipeline.carry_over import pass_on
+from dueline.broker.pipeline.carry_over import rows_to_pass_on
 from dueline.broker.pipeline.deputy import AHEAD_MS, LEAD_MS, PAUSE_S_MAX, Deputy
 from dueline.broker.pipeline.plans import Plans
 from dueline.broker.pipeline.status import PipelineStatus
@@ -220,19 +222,27 @@ def test_a_pipeline_that_commits_first_leaves_nothing_to_do(
     spark.read(ahead_ms=1_000)
     counts = []
 
-    def late(store: Store, window: Window) -> DeliverResult:
+    def late(store: Store, window: Window) -> list[pa.RecordBatch]:
         counts.append(spark.commit())
-        result = pass_on(store, window)
-        counts.append((result.delivered_count, result.skipped_count))
-        return result
+        return rows_to_pass_on(store, window)
 
-    monkeypatch.setattr(deputy, "pass_on", late)
+    monkeypatch.setattr(deputy, "rows_to_pass_on", late)
     stand_in.turn()
 
-    assert counts == [(1, 0), (0, 1)]
-    assert store.gate_row_count == 1
+    assert counts == [(1, 0)]
+    assert (store.pending_count(), store.gate_row_count) == (0, 1)
 
 
+@pytest.fixture(params=["in time", "behind"])
+def _pace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is behind reads a portion ahead, and much may happen before it is carried over."""
+    if request.param == "behind":
+        monkeypatch.setattr(deputy, "BEHIND_MS", -(1 << 40))
+        monkeypatch.setattr(deputy, "BEHIND_RATIO", 2)
+        monkeypatch.setattr(deputy, "ROW_COUNT_MAX", 1)
+
+
+@pytest.mark.usefixtures("_pace")
 @pytest.mark.parametrize("seed", range(200 if IS_SOAK else 6))
 def test_however_they_take_turns_each_message_comes_once_in_order_and_never_early(
     store: Store, status: PipelineStatus, stand_in: Deputy, wall: Wall, seed: int
@@ -273,6 +283,7 @@ def test_however_they_take_turns_each_message_comes_once_in_order_and_never_earl
         show,
         show,
         lambda: work(stand_in),
+        stand_in.turn,
         lambda: spark.read(ahead_ms=choose.choice([2_000, 30_000])),
         spark.commit,
         lambda: follow(status, choose.choice(["starting", "waiting"])),
@@ -319,6 +330,77 @@ def test_portions_are_larger_once_it_is_behind(
     work(stand_in)
     store.open_gate()
     assert bodies(store) == [b"%d" % number for number in range(25)]
+
+
+@pytest.fixture
+def behind(
+    store: Store, stand_in: Deputy, wall: Wall, monkeypatch: pytest.MonkeyPatch
+) -> list[threading.Event]:
+    """It is behind with eight messages, two to a portion; what it reads says when it is read."""
+    monkeypatch.setattr(deputy, "ROW_COUNT_MAX", 1)
+    monkeypatch.setattr(deputy, "BEHIND_RATIO", 2)
+    store.put_all([delayed(100, b"%d" % number, KEYS=f"{number}") for number in range(8)])
+    wall.advance(60_000)
+    events = [threading.Event() for _ in range(9)]
+    reads = iter(events)
+
+    def noted(store: Store, window: Window) -> list[pa.RecordBatch]:
+        rows = rows_to_pass_on(store, window)
+        next(reads).set()
+        return rows
+
+    monkeypatch.setattr(deputy, "rows_to_pass_on", noted)
+    return events
+
+
+def test_the_next_portion_is_read_while_one_is_written(
+    store: Store,
+    stand_in: Deputy,
+    behind: list[threading.Event],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deliver, portions = store.deliver, []
+
+    def slow(batches: list[pa.RecordBatch]) -> DeliverResult:
+        portions.append(sum(batch.num_rows for batch in batches))
+        assert len(portions) == 4 or behind[len(portions)].wait(PATIENCE_S)
+        return deliver(batches)
+
+    monkeypatch.setattr(store, "deliver", slow)
+    work(stand_in)
+
+    assert portions == [2, 2, 2, 2]
+    store.open_gate()
+    assert bodies(store) == [b"%d" % number for number in range(8)]
+
+
+def test_what_was_read_ahead_and_taken_back_is_not_carried_over(
+    store: Store, stand_in: Deputy, behind: list[threading.Event], wall: Wall
+) -> None:
+    assert stand_in.turn() == 0
+    assert behind[1].wait(PATIENCE_S)
+    assert store.cancel("2") is Answer.CANCELLED
+    assert store.reschedule("3", wall.now_ms + 30_000) is Answer.RESCHEDULED
+    work(stand_in)
+
+    wall.advance(60_000)
+    work(stand_in)
+    store.open_gate()
+    assert bodies(store) == [b"%d" % number for number in (0, 1, 4, 5, 6, 7, 3)]
+
+
+@pytest.mark.usefixtures("behind")
+def test_what_was_read_ahead_is_forgotten_when_the_pipeline_comes(
+    store: Store, status: PipelineStatus, stand_in: Deputy
+) -> None:
+    assert stand_in.turn() == 0
+    status.committed()
+
+    assert stand_in.turn() is None
+    assert store.pending_count() == 6
+    follow(status, "waiting")
+    work(stand_in)
+    assert store.pending_count() == 0
 
 
 def test_large_messages_go_in_smaller_portions(
