@@ -126,18 +126,15 @@ class PullPattern:
             values.append(data[at:stop])
             at = stop + len(text)
         values.append(data[at : end - len(self._last)])
-        if not self._contents:
-            queue_id, offset, commit_offset, opaque = self._places
-            return _numbers(values[queue_id], values[offset], values[commit_offset], values[opaque])
-        queue_id, offset, commit_offset, opaque, signature = self._places
+        queue_id, offset, commit_offset, opaque, *signature = self._places
         numbers = _numbers(values[queue_id], values[offset], values[commit_offset], values[opaque])
-        if numbers is None:
-            return None
+        if numbers is None or not signature:
+            return numbers
         first, second, third, last = self._contents
         content = b"".join(  # by the order of their names
             (first, values[commit_offset], second, values[queue_id], third, values[offset], last)
         )
-        return numbers._replace(content=content, signature=values[signature])
+        return PullNumbers(*numbers[:4], content, values[signature[0]])
 
 
 def _contents_of(command: Command) -> tuple[bytes, ...]:

@@ -253,6 +253,11 @@ class Access:
             if secret.key is not None and (secret.until_ms is None or now_ms < secret.until_ms)
         )
 
+    def has_ending_secret(self, name: str) -> bool:
+        """Does one of a user's secrets hold until some time only?"""
+        user = self._table.users.get(name)
+        return user is not None and any(secret.until_ms is not None for secret in user.secrets)
+
     def authenticate_basic(
         self, name: str, secret: str, *, address: str, method: str = "basic"
     ) -> Caller:

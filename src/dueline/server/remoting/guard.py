@@ -24,6 +24,7 @@ from dueline.errors import Forbidden, InvalidRequest, Unauthenticated
 from dueline.server.remoting.answers import Response
 from dueline.server.remoting.channel import Request
 from dueline.server.remoting.requirements import REQUIREMENTS, Needs, Requirement
+from dueline.server.remoting.standing import Standing
 from dueline.wire.codes import RequestCode, ResponseCode
 from dueline.wire.delayed import DelayedCode
 from dueline.wire.signature import NAME_FIELD, carried_signature, content_of
@@ -138,17 +139,11 @@ class Guard:
         """The same as a question, without a line."""
         return self._access is None or self._access.may(request.caller, needs[0], *needs[1])
 
-    def admits(self, name: str, address: str, content: bytes, digest: bytes, needs: Needs) -> bool:
-        """Is it this user's signature, and may the user do that? A question, without a line."""
+    def standing(self, name: str, address: str, needs: Needs) -> Standing | None:
+        """A caller who will sign the same request often; None: nobody is asked."""
         if self._access is None:
-            return True
-        try:
-            caller = self._access.authenticate_signature(
-                name, content, digest, address=address, method=METHOD
-            )
-        except Unauthenticated:
-            return False
-        return self._access.may(caller, needs[0], *needs[1])
+            return None
+        return Standing(self._access, Caller(name, address, METHOD), needs)
 
     def _refused(
         self,

@@ -32,7 +32,8 @@ from dueline.server.remoting.context import Context
 from dueline.server.remoting.guard import Guard
 from dueline.server.remoting.hub import Hub
 from dueline.server.remoting.pull_head import SIZE_BYTES_MAX, PullHead, head_of
-from dueline.server.remoting.requirements import REQUIREMENTS, Needs
+from dueline.server.remoting.requirements import REQUIREMENTS
+from dueline.server.remoting.standing import Standing
 from dueline.wire import Command, FrameDecoder
 from dueline.wire.codes import RequestCode
 from dueline.wire.headers import PullRequest
@@ -63,9 +64,8 @@ _HEADER_MASK: Final = (1 << _LENGTH_BITS) - 1
 class _Known(NamedTuple):
     pattern: PullPattern
     head: PullHead
-    user: str
-    needs: Needs
-    """What the user must be allowed to do."""
+    standing: Standing | None
+    """Of who signs it, where that has to be known."""
 
 
 class KnownPulls:
@@ -89,16 +89,17 @@ class KnownPulls:
         """Would a request be looked at now, and have room for its answer?"""
         return channel.is_clear(SIZE_BYTES_MAX) and self._hub.has_place(channel, REQUEST_SIZE_BYTES)
 
-    def may_follow(self, pattern: PullPattern) -> bool:
-        """Does it say who asks, where that has to be known?"""
-        return self._guard is None or pattern.is_signed
-
-    def admits(self, channel: Channel, known: _Known, numbers: PullNumbers) -> bool:
-        """Has a user signed it who may read there?"""
+    def known(
+        self, channel: Channel, pattern: PullPattern, head: PullHead, command: Command
+    ) -> _Known | None:
+        """What to keep of a pull; None: it does not say who asks, where that has to be known."""
         if self._guard is None:
-            return True
-        digest = read_signature(numbers.signature)
-        return self._guard.admits(known.user, channel.source, numbers.content, digest, known.needs)
+            return _Known(pattern, head, None)
+        if not pattern.is_signed:
+            return None
+        needs = REQUIREMENTS[command.code].needs(command)
+        name = command.ext[NAME_FIELD]
+        return _Known(pattern, head, self._guard.standing(name, channel.source, needs))
 
     def answer(self, head: PullHead, numbers: PullNumbers) -> bytes | None:
         """The frame with what was found; None: nothing was done, and it has to be asked again."""
@@ -172,8 +173,11 @@ class _Patterns:
                     self._known.insert(0, self._known.pop(place))
                 if self._learn_count < LEARN_COUNT_MAX:
                     self._learn_count += 1
-                if not self._pulls.admits(self._channel, known, numbers):
-                    return None
+                standing = known.standing
+                if standing is not None:
+                    digest = read_signature(numbers.signature)
+                    if not standing.admits(numbers.content, digest):
+                        return None
                 return self._pulls.answer(known.head, numbers)
         if self._learn_count and end - start <= PATTERN_SIZE_MAX:
             self._learn(data[start:end])
@@ -195,8 +199,7 @@ class _Patterns:
         pattern = PullPattern.of(frame, command)
         if pattern is None or head.pull.wanted is not EVERYTHING:
             return
-        if self._pulls.may_follow(pattern):
-            user = command.ext.get(NAME_FIELD, "")
-            needs = REQUIREMENTS[command.code].needs(command)
-            self._known.insert(0, _Known(pattern, head, user, needs))
+        known = self._pulls.known(self._channel, pattern, head, command)
+        if known is not None:
+            self._known.insert(0, known)
             del self._known[PATTERN_COUNT_MAX:]

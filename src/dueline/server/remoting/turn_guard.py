@@ -25,6 +25,7 @@ from dueline.broker.access.secrets import is_same, pads_of, signature_of
 from dueline.message_rows import Head
 from dueline.server.remoting.channel import Channel
 from dueline.server.remoting.guard import HEAVY_SIZE_BYTES, METHOD
+from dueline.server.remoting.standing import Standing
 from dueline.wire.turn import (
     FRAME_BODY_START,
     FRAME_CHANNEL,
@@ -51,6 +52,9 @@ __all__ = ["TurnGuard"]
 
 Flags = npt.NDArray[np.bool_]
 
+STANDINGS_MAX: Final = 1_000
+NAME_SIZE_MAX: Final = 256
+"""Users, sources and topics that are remembered, and the characters of a user's name."""
 _GROUPS_PREFIX: Final = "%"
 """Of retry topics and dead letters, which take rights on their group: the guard knows which."""
 
@@ -61,6 +65,7 @@ class TurnGuard:
     def __init__(self, access: Access, *, few: int = FEW) -> None:
         self._access = access
         self._few = few
+        self._standings: dict[tuple[str, str, str], Standing] = {}
 
     @property
     def state(self) -> object:
@@ -86,10 +91,7 @@ class TurnGuard:
         cases, case_of = cases_of(kernels, turn, source_of, topic_of, HEAVY_SIZE_BYTES)
         if not cases:
             return flags
-        keys = [
-            self._keys(Caller(case.user, sources[case.source], METHOD), topics[case.topic])
-            for case in cases
-        ]
+        keys = [self._keys(case.user, sources[case.source], topics[case.topic]) for case in cases]
         pads = [[b"".join(pads_of(key)) for key in those] for those in keys]
         found = checked(kernels, turn, case_of, pads, few=self._few)
         for number in np.flatnonzero(found == NOT_ASKED).tolist():
@@ -108,14 +110,24 @@ class TurnGuard:
         if start < 0 or frame[FRAME_END] - frame[FRAME_BODY_START] > HEAVY_SIZE_BYTES:
             return False
         user = turn.texts[start:end].tobytes().decode("ascii")
-        caller = Caller(user, channels[frame[FRAME_CHANNEL]].source, METHOD)
-        return _is_signed(turn, frame, self._keys(caller, _topic_of(heads[frame[FRAME_HEAD]])))
+        source = channels[frame[FRAME_CHANNEL]].source
+        return _is_signed(
+            turn, frame, self._keys(user, source, _topic_of(heads[frame[FRAME_HEAD]]))
+        )
 
-    def _keys(self, caller: Caller, topic_name: str) -> Sequence[bytes]:
-        """What the caller's sends may be signed with; nothing: it may not send there."""
-        if not topic_name or not self._access.may(caller, Action.PUB, topic(topic_name)):
+    def _keys(self, user: str, source: str, topic_name: str) -> Sequence[bytes]:
+        """What a user's sends may be signed with; nothing: it may not send there from there."""
+        if not topic_name:
             return ()
-        return self._access.keys_of(caller.user or "")
+        standing = self._standings.get((user, source, topic_name))
+        if standing is None:
+            needs = Action.PUB, (topic(topic_name),)
+            standing = Standing(self._access, Caller(user, source, METHOD), needs)
+            if len(user) <= NAME_SIZE_MAX:
+                if len(self._standings) >= STANDINGS_MAX:
+                    self._standings.clear()
+                self._standings[user, source, topic_name] = standing
+        return standing.keys()
 
 
 def _topic_of(head: Head | None) -> str:
@@ -125,6 +137,8 @@ def _topic_of(head: Head | None) -> str:
 
 def _numbered(texts: Sequence[str]) -> tuple[list[str], list[int]]:
     """Each text once, and which of these each one is."""
+    if texts.count(texts[0]) == len(texts):  # as most often
+        return [texts[0]], [0] * len(texts)
     numbers: dict[str, int] = {}
     found = [numbers.setdefault(text, len(numbers)) for text in texts]
     return list(numbers), found
