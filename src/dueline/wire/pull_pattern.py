@@ -126,15 +126,15 @@ class PullPattern:
             values.append(data[at:stop])
             at = stop + len(text)
         values.append(data[at : end - len(self._last)])
-        queue_id, offset, commit_offset, opaque, *signature = self._places
-        numbers = _numbers(values[queue_id], values[offset], values[commit_offset], values[opaque])
-        if numbers is None or not signature:
-            return numbers
+        places = self._places
+        queue_id, offset, commit_offset = values[places[0]], values[places[1]], values[places[2]]
+        opaque = values[places[3]]
+        if not self._contents:
+            return _numbers(queue_id, offset, commit_offset, opaque, b"", b"")
         first, second, third, last = self._contents
-        content = b"".join(  # by the order of their names
-            (first, values[commit_offset], second, values[queue_id], third, values[offset], last)
-        )
-        return PullNumbers(*numbers[:4], content, values[signature[0]])
+        # By the order of their names.
+        content = b"".join((first, commit_offset, second, queue_id, third, offset, last))
+        return _numbers(queue_id, offset, commit_offset, opaque, content, values[places[4]])
 
 
 def _contents_of(command: Command) -> tuple[bytes, ...]:
@@ -143,8 +143,13 @@ def _contents_of(command: Command) -> tuple[bytes, ...]:
     return tuple(content_of(replace(command, ext=ext)).split(_GAP.encode()))
 
 
-def _numbers(
-    queue_id: bytes, offset: bytes, commit_offset: bytes, opaque: bytes
+def _numbers(  # noqa: PLR0913 - what a pull says, for which there is no time to be named
+    queue_id: bytes,
+    offset: bytes,
+    commit_offset: bytes,
+    opaque: bytes,
+    content: bytes,
+    signature: bytes,
 ) -> PullNumbers | None:
     if (
         not (
@@ -157,4 +162,6 @@ def _numbers(
         or (opaque[0] == _ZERO and len(opaque) > 1)  # no number of JSON
     ):
         return None
-    return PullNumbers(int(queue_id), int(offset), int(commit_offset), int(opaque))
+    return PullNumbers(
+        int(queue_id), int(offset), int(commit_offset), int(opaque), content, signature
+    )

@@ -52,4 +52,7 @@ class Standing:
 
     def admits(self, content: bytes, digest: bytes) -> bool:
         """Has the caller signed this, and may do it? A question: nothing is written of it."""
-        return any(is_same(signature_of(key, content), digest) for key in self.keys())
+        for key in self.keys():  # noqa: SIM110 - a generator takes half as long as a signature
+            if is_same(signature_of(key, content), digest):
+                return True
+        return False
