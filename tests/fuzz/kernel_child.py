@@ -176,7 +176,7 @@ class Signing:
     def _check(self, turn: Turn, *, few: int) -> list[int]:
         cases, case_of = cases_of(self._kernels, turn, [0, 1, 0], [0] * 9, 99)
         keys = [[pads_of(KEYS[0])] for _ in cases]
-        found: list[int] = checked(self._kernels, turn, case_of, keys, few=few).tolist()
+        found: list[int] = checked(self._kernels, turn, case_of, keys, few=few)[0].tolist()
         return found
 
 

@@ -316,8 +316,8 @@ def _sort(
 
 
 @kernel(
-    f"int64({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64,"
-    "int64[::1], uint8[::1])"
+    f"UniTuple(int64, 2)({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1],"
+    "int64, int64[::1], uint8[::1])"
 )
 def _measure(
     data: Bytes8,
@@ -329,9 +329,10 @@ def _measure(
     key_count: int,
     sizes: Int64s,
     found: Bytes8,
-) -> int:
-    """The blocks of each frame that has keys and is not too long; returns how many have any."""
+) -> tuple[int, int]:
+    """The blocks of each frame that has keys; how many are short enough, and how many too long."""
     short_count = 0
+    long_count = 0
     case_count = min(len(key_starts), len(key_counts))
     for number in range(len(sizes)):
         sizes[number] = 0
@@ -346,7 +347,8 @@ def _measure(
             short_count += 1
         else:
             found[number] = NOT_ASKED
-    return short_count
+            long_count += 1
+    return short_count, long_count
 
 
 @kernel("void(int64[::1], uint8[::1])")
@@ -415,7 +417,7 @@ def _check(
 
 
 @kernel(
-    f"void({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], {BYTES}, int64,"
+    f"int64({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], {BYTES}, int64,"
     "uint8[::1])",
     makes_arrays=True,
 )
@@ -429,25 +431,25 @@ def check_signatures(
     pads: Bytes8,
     few: int,
     found: Bytes8,
-) -> None:
-    """Which frames are signed with a key of their case?
+) -> int:
+    """Which frames are signed with a key of their case? Returns how many somebody else has to
+    look at.
 
     Args:
         case_of: by frame; below 0: nobody's.
         key_starts, key_counts: by case, which keys may have signed it.
         pads: of each key `PADS_SIZE_BYTES`, with which the two hashes begin.
         few: as many are not worth the effort.
-        found: gets for each frame `NOT_SIGNED`, `IS_SIGNED`, or `NOT_ASKED`: somebody else has to
-            look at it.
+        found: gets for each frame `NOT_SIGNED`, `IS_SIGNED`, or `NOT_ASKED`.
     """
     key_count = len(pads) // PADS_SIZE_BYTES
     sizes = np.empty(min(len(frames), len(case_of), len(found)), dtype=np.int64)
-    short_count = _measure(
+    short_count, long_count = _measure(
         data, texts, frames, case_of, key_starts, key_counts, key_count, sizes, found
     )
     if short_count <= few:
         _leave(sizes, found)
-        return
+        return short_count + long_count
     work = np.zeros(WORK_SIZE, dtype=np.uint32)
     states = np.zeros((4, STATE_SIZE), dtype=np.uint32)
     begun = np.empty((2 * key_count, DIGEST_WORDS), dtype=np.uint32)
@@ -469,3 +471,4 @@ def check_signatures(
         np.empty(len(sizes), dtype=np.int64),
         found,
     )
+    return long_count

@@ -11,6 +11,7 @@ than `SIZE_MAX` bytes is left to `hashlib`, which is as good then, and so are a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -68,18 +69,20 @@ def cases_of(
 
 def checked(
     kernels: Any, turn: Turn, case_of: Int64s, keys: Sequence[Sequence[bytes]], *, few: int = FEW
-) -> Bytes8:
-    """By frame: is it signed with a key of its case? `NOT_ASKED`: the caller has to look itself.
+) -> tuple[Bytes8, int]:
+    """By frame: is it signed with a key of its case? `NOT_ASKED`: the caller has to look itself,
+    at so many.
 
     Args:
         keys: by case, those that count; of each the two blocks with which HMAC begins its hashes.
         few: as many are left to the caller.
     """
-    counts = np.array([len(those) for those in keys], dtype=np.int64)
+    counts = [len(those) for those in keys]
+    starts = [0, *accumulate(counts[:-1])]
     found = np.empty(len(turn.frames), dtype=np.uint8)
     pads = np.frombuffer(b"".join([pad for those in keys for pad in those]), dtype=np.uint8)
-    kernels.check_signatures(
-        *(turn.data, turn.texts, turn.frames, case_of, counts.cumsum() - counts, counts, pads),
-        *(few, found),
+    left_count = kernels.check_signatures(
+        *(turn.data, turn.texts, turn.frames, case_of),
+        *(np.array(starts, dtype=np.int64), np.array(counts, dtype=np.int64), pads, few, found),
     )
-    return found
+    return found, left_count

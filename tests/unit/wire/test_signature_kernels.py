@@ -38,7 +38,9 @@ def found(kernels: Any, sends: list[Signed], keys: list[bytes], *, few: int = 0)
     """What is said of sends that all have one case, with these keys."""
     case_of = np.zeros(len(sends), dtype=np.int64)
     pads = [pads_of(key) for key in keys]
-    said: list[int] = checked(kernels, turn_of(sends), case_of, [pads], few=few).tolist()
+    found, left_count = checked(kernels, turn_of(sends), case_of, [pads], few=few)
+    said: list[int] = found.tolist()
+    assert left_count == said.count(NOT_ASKED)
     return said
 
 
@@ -79,7 +81,7 @@ def test_more_users_than_there_are_lanes_each_with_keys_of_their_own(kernels: An
     case_of = np.arange(135, dtype=np.int64) % 45
     pads = [[pads_of(key) for key in keys] for keys in users]
 
-    said = checked(kernels, turn_of(sends), case_of, pads, few=0).tolist()
+    said = checked(kernels, turn_of(sends), case_of, pads, few=0)[0].tolist()
 
     assert said == [int(signer == number % 45) for number, signer in enumerate(signers)]
     assert {IS_SIGNED, NOT_SIGNED} == set(said)
@@ -168,7 +170,7 @@ def test_places_outside_of_the_arrays_are_signed_by_nobody(kernels: Any) -> None
     case_of[1], case_of[2] = -1, 1
     turn.frames[3:, :] = np.random.default_rng(20).integers(-99, 99_999, (37, len(turn.frames[0])))
 
-    signed = checked(kernels, turn, case_of, pads, few=0).tolist()
+    signed = checked(kernels, turn, case_of, pads, few=0)[0].tolist()
 
     assert signed[:3] == [IS_SIGNED, NOT_SIGNED, NOT_SIGNED]
     assert IS_SIGNED not in signed[3:]

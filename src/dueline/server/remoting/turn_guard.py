@@ -93,10 +93,12 @@ class TurnGuard:
             return flags
         keys = [self._keys(case.user, sources[case.source], topics[case.topic]) for case in cases]
         pads = [[b"".join(pads_of(key)) for key in those] for those in keys]
-        found = checked(kernels, turn, case_of, pads, few=self._few)
-        for number in np.flatnonzero(found == NOT_ASKED).tolist():
-            flags[number] = _is_signed(turn, turn.frames[number].tolist(), keys[case_of[number]])
-        flags |= found == IS_SIGNED
+        found, left_count = checked(kernels, turn, case_of, pads, few=self._few)
+        np.equal(found, IS_SIGNED, out=flags)
+        if left_count:
+            for number in np.flatnonzero(found == NOT_ASKED).tolist():
+                frame = turn.frames[number].tolist()
+                flags[number] = _is_signed(turn, frame, keys[case_of[number]])
         return flags
 
     def _is_admitted(
