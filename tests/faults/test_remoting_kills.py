@@ -5,7 +5,8 @@ producers, a reader and a group's consumer, all `dueline.client`, go on through 
 whole history is looked at:
 
     nothing lost      what was acknowledged is read by the reader and handled by the consumer
-    none early        neither before the due time that its producer was told
+    none early        neither before the due time that its producer was told, nor, if it was sent
+                      again and nobody was told of the first copy, before its delay is over
     once              a message that is sent with one attempt is stored once at most; one that is
                       sent again after a lost answer at most once per attempt, with the same id
     in order          the reader sees every queue from its start, offset by offset, without a hole
@@ -50,6 +51,7 @@ class History:
     """What clients were told and saw; several threads add to it."""
 
     due_ms: dict[str, int] = field(default_factory=dict)
+    delay_ms: dict[str, int] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)
     read: list[tuple[Received, int]] = field(default_factory=list)
@@ -71,11 +73,16 @@ class History:
         assert self.handled.keys() <= known
         for name, count in copies.items():
             assert count <= ATTEMPTS[name.partition("-")[0]], f"{name}: stored {count} times"
+        last_ms: dict[str, int] = {}
         for message, came_ms in self.read:
             name = message.body.decode()
-            due_ms = self.due_ms.get(name, 0)
-            assert min(came_ms, message.store_ms) >= due_ms, f"{name}: early"
+            seen_ms = min(came_ms, message.store_ms)
+            last_ms[name] = max(seen_ms, last_ms.get(name, 0))
+            assert seen_ms >= message.born_ms + self.delay_ms.get(name, 0), f"{name}: early"
+            assert copies[name] > 1 or seen_ms >= self.due_ms.get(name, 0), f"{name}: early"
             assert message.id == self.ids.get(name, message.id)
+        # Its producer was told of one copy: the one that was accepted last.
+        assert all(last_ms[name] >= due_ms for name, due_ms in self.due_ms.items())
         self._check_order()
         self._check_handled(copies)
 
@@ -88,7 +95,9 @@ class History:
 
     def _check_handled(self, copies: Counter[str]) -> None:
         for name, times in self.handled.items():
-            assert min(came_ms for came_ms, _ in times) >= self.due_ms.get(name, 0), name
+            is_told = copies[name] == 1
+            first_ms = min(came_ms for came_ms, _ in times)
+            assert not is_told or first_ms >= self.due_ms.get(name, 0), name
             if not is_refused(name):
                 again = len(times) - copies[name]
                 first_kills = times[0][1]
@@ -134,6 +143,9 @@ def produce(kind: str, address: str, history: History, stopping: threading.Event
             number += 1
             delay = timedelta(milliseconds=choose.randrange(100, 2_000))
             how = choose.choice(({}, {"delay": delay}, {"delay": delay}, {"delay_level": 1}))
+            wanted = {"delay": delay // timedelta(milliseconds=1), "delay_level": 1_000}
+            with history.lock:
+                history.delay_ms[name] = sum(wanted[word] for word in how)
             try:
                 sent = producer.send(TOPIC, name.encode(), queue_id=number % 4, **how)
             except BrokerError:
