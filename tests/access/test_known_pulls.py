@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.remoting.test_known_pulls import Counted, put
+from tests.unit.server.remoting.test_known_pulls import Counted, fields, put
 from tests.unit.server.remoting.world import Client, RemotingWorld, remoting_world
 
 from dueline import compiled
@@ -66,19 +66,7 @@ def pull(
     altered: dict[str, str] | None = None,
     **changes: Any,
 ) -> bytes:
-    fields: dict[str, object] = {
-        "consumerGroup": "readers",
-        "topic": "orders",
-        "queueId": 0,
-        "queueOffset": offset,
-        "maxMsgNums": 2,
-        "sysFlag": 4,
-        "commitOffset": 0,
-        "suspendTimeoutMillis": 0,
-        "subVersion": 0,
-        "subscription": "*",
-    }
-    ext = {name: str(value) for name, value in {**fields, **changes}.items()}
+    ext = fields(queueOffset=offset, **changes)
     if who is not None:
         ext["AccessKey"] = who
         content = "".join(ext[name] for name in sorted(ext)).encode()

@@ -253,8 +253,10 @@ class Store:
         accept: Accept | None = None,
     ) -> ReadResult:
         """Visible records of a queue from `offset` on."""
-        limits = {"count_max": count_max, "size_bytes_max": size_bytes_max}
-        return self._reader.read(topic, queue_id, offset, accept=accept, **limits)
+        place = topic, queue_id, offset
+        return self._reader.read(
+            *place, count_max=count_max, size_bytes_max=size_bytes_max, accept=accept
+        )
 
     def usual_reader(self) -> UsualReader:
         """Reads the usual stretches of queues, for one thread."""

@@ -52,9 +52,8 @@ class UnitBlocks:
             if block is None:
                 return None
             parts.append(block[: stop - at])
-        units = np.concatenate(
-            parts, dtype=block.dtype
-        )  # as in the file, not as the machine has it
+        # As in the file, not as the machine has it.
+        units = np.concatenate(parts, dtype=block.dtype)
         return units if len(units) == stop - start else None
 
     def keep(self, queue: Hashable, first: int, units: Units) -> None:

@@ -22,7 +22,7 @@ __all__ = ["Standing"]
 class Standing:
     """One caller who needs the same rights each time."""
 
-    __slots__ = ("_access", "_caller", "_keys", "_may", "_needs", "_state", "has_ending_keys")
+    __slots__ = ("_access", "_caller", "_has_ending_keys", "_keys", "_may", "_needs", "_state")
 
     def __init__(self, access: Access, caller: Caller, needs: Needs) -> None:
         self._access = access
@@ -31,14 +31,14 @@ class Standing:
         self._state: object = None
         self._may = False
         self._keys: Sequence[bytes] = ()
-        self.has_ending_keys = False
+        self._has_ending_keys = False
 
     def keys(self) -> Sequence[bytes]:
         """What a request may be signed with now; nothing: it is not allowed, or nobody's."""
         state = self._access.state
         if state is not self._state:
             self._renew(state)
-        if self.has_ending_keys:
+        if self._has_ending_keys:
             return self._access.keys_of(self._caller.user or "") if self._may else ()
         return self._keys
 
@@ -46,7 +46,7 @@ class Standing:
         access, name = self._access, self._caller.user or ""
         actions, resources = self._needs
         self._may = access.may(self._caller, actions, *resources)
-        self.has_ending_keys = access.has_ending_secret(name)
+        self._has_ending_keys = access.has_ending_secret(name)
         self._keys = access.keys_of(name) if self._may else ()
         self._state = state  # last: whoever changes users meanwhile makes another state
 

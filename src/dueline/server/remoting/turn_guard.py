@@ -12,7 +12,6 @@ For the thread of one event loop.
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Sequence
 from typing import Final
 
@@ -26,6 +25,7 @@ from dueline.message_rows import Head
 from dueline.server.remoting.channel import Channel
 from dueline.server.remoting.guard import HEAVY_SIZE_BYTES, METHOD
 from dueline.server.remoting.standing import Standing
+from dueline.wire.signature import read_signature
 from dueline.wire.turn import (
     FRAME_BODY_START,
     FRAME_CHANNEL,
@@ -148,10 +148,7 @@ def _numbered(texts: Sequence[str]) -> tuple[list[str], list[int]]:
 
 def _is_signed(turn: Turn, frame: Sequence[int], keys: Sequence[bytes]) -> bool:
     start, end = frame[FRAME_SIGNATURE_START], frame[FRAME_SIGNATURE_END]
-    try:
-        digest = binascii.a2b_base64(turn.data[start:end].tobytes(), strict_mode=True)
-    except binascii.Error:
-        return False
+    digest = read_signature(turn.data[start:end].tobytes())
     text = turn.texts[frame[FRAME_SIGNED_START] : frame[FRAME_SIGNED_END]].data
     body = turn.data[frame[FRAME_BODY_START] : frame[FRAME_END]].data
     return any(is_same(signature_of(key, text, body), digest) for key in keys)

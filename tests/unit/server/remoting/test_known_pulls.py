@@ -71,12 +71,13 @@ def put(world: RemotingWorld, count: int, topic: str = "orders") -> None:
     )
 
 
-def pull(opaque: int = 1, offset: object = 0, *, flag: int = 0, **changes: Any) -> bytes:
+def fields(**changes: Any) -> dict[str, str]:
+    """What a pull says; None: nothing of that."""
     ext: dict[str, object] = {
         "consumerGroup": "readers",
         "topic": "orders",
         "queueId": 0,
-        "queueOffset": offset,
+        "queueOffset": 0,
         "maxMsgNums": 2,
         "sysFlag": 4,
         "commitOffset": 0,
@@ -84,7 +85,11 @@ def pull(opaque: int = 1, offset: object = 0, *, flag: int = 0, **changes: Any) 
         "subVersion": 0,
         "subscription": "*",
     }
-    texts = {name: str(value) for name, value in {**ext, **changes}.items() if value is not None}
+    return {name: str(value) for name, value in {**ext, **changes}.items() if value is not None}
+
+
+def pull(opaque: int = 1, offset: object = 0, *, flag: int = 0, **changes: Any) -> bytes:
+    texts = fields(queueOffset=offset, **changes)
     return Command(code=RequestCode.PULL_MESSAGE, opaque=opaque, flag=flag, ext=texts).encode()
 
 
