@@ -224,10 +224,8 @@ class Store:
         return self.put_encoded(waiting_rows(records, due_ms, store_host=self._core.store_host))
 
     def _seal_if_full(self) -> None:
-        """The open run must not outgrow its bound, whether or not the owner maintains.
-
-        The put before it is accepted, whatever becomes of this.
-        """
+        """The open run must not outgrow its bound, whether or not the owner maintains. The put
+        before it is accepted, even if this fails."""
         if len(self._core.timeline.open) >= 2 * self._core.options.open_units_max:
             with contextlib.suppress(StoreClosed):
                 self._checkpoint_if_there_is_room()
