@@ -7,6 +7,7 @@ the record (or, behind the last checkpoint, none yet). Each cancelled number mus
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from zlib import crc32
 
@@ -27,6 +28,7 @@ from dueline.store import properties
 from dueline.store.columns import ColumnFile
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
+from dueline.store.run import Units
 from dueline.store.states import FORGOTTEN, PENDING, TAKEN_BACK
 
 __all__ = ["DelayCheck"]
@@ -265,17 +267,13 @@ def _units(file: ColumnFile) -> Iterator[list[Int64s]]:
     """A run's units in bounded parts: due, number, position, size, topic's hash, queue."""
     first = int(file.meta["range"]["first"])
     names = np.array([crc32(name.encode()) for name in file.meta["topics"]] or [0], dtype=np.int64)
-    for start in range(0, len(file["due_ms"]), _PART):
+    for start in range(0, len(file.column("due_ms")), _PART):
         rows = slice(start, start + _PART)
-        topic = file["topic"][rows]
-        yield [
-            file["due_ms"][rows].astype(np.int64),
-            file["seq"][rows].astype(np.int64) + first,
-            file["position"][rows].astype(np.int64),
-            file["size"][rows].astype(np.int64),
-            names[np.clip(topic, 0, len(names) - 1)],
-            file["queue_id"][rows].astype(np.int64),
-        ]
+        due_ms, seq, position, size, topic, queue_id = (
+            file.column(field.name).take(rows) for field in fields(Units)
+        )
+        topic = names[np.clip(topic, 0, len(names) - 1)]
+        yield [due_ms, seq + first, position, size, topic, queue_id]
 
 
 def _dues(

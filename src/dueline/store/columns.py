@@ -4,8 +4,10 @@
     | footer (JSON) | footer size (4) | footer CRC (4) | "DUECOLS1" |
 
 Columns are little-endian arrays, each at a multiple of 64 bytes. The footer names them with dtype,
-count, place and CRC-32, and carries the owner's `meta`. Opening a file checks every byte: a run
-with a flipped bit is reported and rebuilt from its log, never believed.
+count, place and CRC-32, and carries the owner's `meta`. A column of numbers that are near to one
+another is stored as what each is more than the least of them, in as few bytes as they need
+(`narrow`). Opening a file checks every byte: a run with a flipped bit is reported and rebuilt from
+its log, never believed.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 from zlib import crc32
 
 import numpy as np
@@ -23,29 +26,77 @@ import numpy.typing as npt
 from dueline.errors import CorruptRecord
 from dueline.store.files import Bytes, File, Files
 
-__all__ = ["ColumnFile", "write_columns"]
+__all__ = ["Array", "Column", "ColumnFile", "narrow", "write_columns"]
 
 _MAGIC: Final = b"DUECOLS1"
 _TRAILER: Final = struct.Struct(">II8s")
 _ALIGN: Final = 64
+_NARROW: Final = ("u1", "<u2", "<u4", "<u8")
 
 Array = npt.NDArray[Any]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Numbers, stored as what each is more than a base."""
+
+    stored: Array
+    base: int = 0
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def at(self, row: int) -> int:
+        return int(self.stored[row]) + self.base
+
+    def take(self, rows: Any) -> Int64s:
+        """The numbers of some rows; a slice of what is stored as 64 bits copies nothing."""
+        numbers: Int64s = self.stored[rows].astype(np.int64, copy=False)
+        return numbers + self.base if self.base else numbers
+
+    def rank(self, number: int, side: Literal["left", "right"] = "left") -> int:
+        """Where a number belongs among sorted ones: before equal ones, or behind them."""
+        limits = np.iinfo(self.stored.dtype)
+        more = number - self.base
+        if more < limits.min:
+            return 0
+        if more > limits.max:
+            return len(self.stored)
+        return int(np.searchsorted(self.stored, self.stored.dtype.type(more), side=side))
+
+
+def narrow(numbers: Array) -> Column:
+    """The same numbers in as few bytes each as they need.
+
+    >>> narrow(np.array([1_700_000_000_250, 1_700_000_000_000]))
+    Column(stored=array([250,   0], dtype=uint8), base=1700000000000)
+    """
+    if not len(numbers):
+        return Column(np.empty(0, dtype="u1"))
+    base, last = int(numbers.min()), int(numbers.max())
+    dtype = next(each for each in _NARROW if last - base <= np.iinfo(each).max)
+    return Column((numbers.astype(np.int64, copy=False) - base).astype(dtype), base)
 
 
 def write_columns(
-    files: Files, path: Path, columns: Iterable[tuple[str, Callable[[], Array]]], meta: Any
+    files: Files, path: Path, columns: Iterable[tuple[str, Callable[[], Array | Column]]], meta: Any
 ) -> None:
     """Write a file in one go; each column is made when its turn comes, so only one is in memory."""
     files.replace(path, _chunks(columns, meta))
 
 
-def _chunks(columns: Iterable[tuple[str, Callable[[], Array]]], meta: Any) -> Iterator[Bytes]:
+def _chunks(
+    columns: Iterable[tuple[str, Callable[[], Array | Column]]], meta: Any
+) -> Iterator[Bytes]:
     described = []
     at = 0
     for name, make in columns:
-        array = np.ascontiguousarray(make())
+        made = make()
+        column = made if isinstance(made, Column) else Column(made)
+        array = np.ascontiguousarray(column.stored)
         data = array.view(np.uint8)
-        described.append([name, array.dtype.str, len(array), at, crc32(data.data)])
+        described.append([name, array.dtype.str, len(array), at, crc32(data.data), column.base])
         yield data
         pad = -len(data) % _ALIGN
         yield bytes(pad)
@@ -68,17 +119,22 @@ class ColumnFile:
         size = self._file.size_bytes
         footer = self._footer(size)
         self.meta: Any = footer["meta"]
-        self._columns: dict[str, Array] = {}
+        self._columns: dict[str, Column] = {}
         view = self._file.view()
-        for name, dtype, count, at, crc in footer["columns"]:
+        for name, dtype, count, at, crc, *base in footer["columns"]:
             data = view[at : at + count * np.dtype(dtype).itemsize]
             found = crc32(data.data)
             if found != crc:
                 raise self._corrupt(f"column {name}: expected CRC {crc:#x}, found {found:#x}")
-            self._columns[name] = data.view(dtype)
+            self._columns[name] = Column(data.view(dtype), *base)
         self.forget_pages()
 
     def __getitem__(self, name: str) -> Array:
+        """A column's numbers: mapped if they are stored as they are, else made."""
+        column = self._columns[name]
+        return column.take(slice(None)) if column.base else column.stored
+
+    def column(self, name: str) -> Column:
         return self._columns[name]
 
     def forget_pages(self) -> None:

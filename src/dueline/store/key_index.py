@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from dueline.errors import CorruptRecord
-from dueline.store.columns import ColumnFile, write_columns
+from dueline.store.columns import ColumnFile, narrow, write_columns
 from dueline.store.files import Files
 from dueline.store.kernels import Int64s
 from dueline.store.open_keys import Hashes, OpenKeys, in_order
@@ -92,7 +92,7 @@ class KeyIndex:
             column = run["hash"]
             start = int(np.searchsorted(column, np.uint32(hash_value), side="left"))
             stop = int(np.searchsorted(column, np.uint32(hash_value), side="right"))
-            found.extend(run["position"][start:stop].tolist())
+            found.extend(run.column("position").take(slice(start, stop)).tolist())
         return sorted(set(found), reverse=True)
 
     def begin_seal(self) -> None:
@@ -153,7 +153,7 @@ class KeyIndex:
         path = self._folder / f"{start:020d}-{end:020d}"
         columns: list[Any] = [
             ("hash", lambda: hashes.astype("<u4")),
-            ("position", lambda: positions.astype("<i8")),
+            ("position", lambda: narrow(positions)),
         ]
         write_columns(self._files, path, columns, {"start": start, "end": end})
         return ColumnFile(self._files, path)

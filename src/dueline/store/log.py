@@ -37,7 +37,7 @@ __all__ = ["BLANK_SIZE", "Log", "LogReader", "segment_name"]
 BLANK_SIZE: Final = 8
 SEGMENT_SIZE_BYTES_DEFAULT: Final = 1 << 30
 SEGMENT_SIZE_BYTES_MAX: Final = (1 << 31) - (1 << 20)  # Arrow's views address 2 GiB
-_ALLOCATE_BYTES: Final = 16 << 20
+_ALLOCATE_BYTES: Final = 4 << 20
 _NAME_DIGITS: Final = 20
 
 Positions = npt.NDArray[np.int64]

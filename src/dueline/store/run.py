@@ -1,17 +1,18 @@
 """Runs: arrays of the timeline's units, one per delayed message.
 
-    due_ms (8)  seq (4, from the run's first)  position (8)  size (4)  topic (4)  queue_id (2)
+    due_ms  seq (from the run's first)  position  size  topic  queue_id
 
 A unit says when a message is due, which one it is, where its record stands in the delay log, and
 for which topic and queue it is meant, so that counting and planning never read a record. The *open
 run* collects units in acceptance order, in memory. Sealed, it becomes a sorted *run*: a mapped
-file in order of (due time, acceptance). A run covers the acceptance numbers [first, end) and the
-log positions [position_start, position_end); units that are done may be missing from it.
+file in order of (due time, acceptance), with each column in as few bytes as its numbers need. A run
+covers the acceptance numbers [first, end) and the log positions [position_start, position_end);
+units that are done may be missing from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.store.columns import ColumnFile, write_columns
+from dueline.store.columns import Array, Column, ColumnFile, narrow, write_columns
 from dueline.store.corner import Corner, Key
 from dueline.store.files import Files
 from dueline.store.kernels import Int32s, Int64s
@@ -184,7 +185,7 @@ class Run:
         self.topic_numbers: Final[Int32s] = np.array(
             [topics.number_of(name) for name in meta["topics"]] or [0], dtype=np.int32
         )
-        self._due: Int64s = self._file["due_ms"]
+        self._due = self._file.column("due_ms")
         self._seq: npt.NDArray[np.uint32] = self._file["seq"]
         self._cursor = 0
         self._held_cursor = 0
@@ -193,19 +194,18 @@ class Run:
     def __len__(self) -> int:
         return len(self._due)
 
-    def columns(self) -> dict[str, npt.NDArray[Any]]:
+    def columns(self) -> dict[str, Column]:
         """The mapped columns as they are in the file; readable also after `close`."""
-        names = ("due_ms", "seq", "position", "size", "topic", "queue_id")
-        return {name: self._file[name] for name in names}
+        return {field.name: self._file.column(field.name) for field in fields(Units)}
 
     def _take(self, rows: Any) -> Units:
         return Units(
-            due_ms=self._due[rows],
+            due_ms=self._due.take(rows),
             seq=self._seq[rows].astype(np.int64) + self.range.first,
-            position=self._file["position"][rows],
-            size=self._file["size"][rows],
-            topic=self.topic_numbers[self._file["topic"][rows]],
-            queue_id=self._file["queue_id"][rows].astype(np.int32),
+            position=self._file.column("position").take(rows),
+            size=self._file.column("size").take(rows).astype(np.int32),
+            topic=self.topic_numbers[self._file.column("topic").take(rows)],
+            queue_id=self._file.column("queue_id").take(rows).astype(np.int32),
         )
 
     def _advance(self, states: States) -> None:
@@ -245,8 +245,8 @@ class Run:
         first `limit`."""
         start = self._first(states, held)
         if after is not None:
-            start = max(start, int(np.searchsorted(self._due, after[0], side="left")))
-        stop = int(np.searchsorted(self._due, corner.due_ms, side="right"))
+            start = max(start, self._due.rank(after[0]))
+        stop = self._due.rank(corner.due_ms, "right")
         parts: list[Units] = []
         found = 0
         step = max(limit, self._scan_rows) if limit < stop - start else max(stop - start, 1)
@@ -262,8 +262,8 @@ class Run:
     def between(self, after_ms: int, until_ms: int, states: States) -> Units:
         """Pending units that are due in (after_ms, until_ms]."""
         self._advance(states)
-        start = max(self._cursor, int(np.searchsorted(self._due, after_ms, side="right")))
-        stop = int(np.searchsorted(self._due, until_ms, side="right"))
+        start = max(self._cursor, self._due.rank(after_ms, "right"))
+        stop = self._due.rank(until_ms, "right")
         seq = self._seq[start : max(stop, start)].astype(np.int64) + self.range.first
         return self._take(_slice_of(start + np.flatnonzero(states.of(seq) == PENDING)))
 
@@ -275,12 +275,12 @@ class Run:
 
     def next_due_ms(self, states: States, held: Held) -> int | None:
         first = self._first(states, held)
-        return int(self._due[first]) if first < len(self._due) else None
+        return self._due.at(first) if first < len(self._due) else None
 
     def due_count(self, until_ms: int, states: States, held: Held) -> int:
         """How many pending units that are not held are due by `until_ms`."""
         first = self._first(states, held)
-        stop = int(np.searchsorted(self._due, until_ms, side="right"))
+        stop = self._due.rank(until_ms, "right")
         rows = slice(first, max(stop, first))
         if stop == len(self._due) and not held:
             # All are due: those of its numbers that are pending are here.
@@ -308,13 +308,13 @@ class Run:
 def write_run(files: Files, path: Path, units: Units, covered: RunRange, topics: TopicList) -> None:
     """Write sorted units as a run file; topics are kept by name, since numbers are not durable."""
     used, local = np.unique(units.topic, return_inverse=True)
-    columns = [
-        ("due_ms", lambda: units.due_ms.astype("<i8")),
+    columns: list[tuple[str, Callable[[], Array | Column]]] = [
+        ("due_ms", lambda: narrow(units.due_ms)),
         ("seq", lambda: (units.seq - covered.first).astype("<u4")),
-        ("position", lambda: units.position.astype("<i8")),
-        ("size", lambda: units.size.astype("<i4")),
-        ("topic", lambda: local.astype("<i4")),
-        ("queue_id", lambda: units.queue_id.astype("<u2")),
+        ("position", lambda: narrow(units.position)),
+        ("size", lambda: narrow(units.size)),
+        ("topic", lambda: narrow(local)),
+        ("queue_id", lambda: narrow(units.queue_id)),
     ]
     meta = {
         "range": {field.name: getattr(covered, field.name) for field in fields(RunRange)},

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dueline.store.columns import Column
 from dueline.store.core import Core
 from dueline.store.corner import SEQ_MAX, Key
 from dueline.store.gate import GateRows
@@ -35,7 +36,6 @@ from dueline.store.states import PENDING, States
 __all__ = ["Dues", "Survey", "Waiting"]
 
 SLAB_ROWS: Final = 1 << 17
-_NUMBER_MAX: Final = (1 << 32) - 1
 
 Flags = npt.NDArray[np.bool_]
 
@@ -89,47 +89,45 @@ class Dues:
 class _Source:
     """Sorted rows of one run, of the open run, or of the gate; numbers count from `first`."""
 
-    units: dict[str, npt.NDArray[Any]]
+    units: dict[str, Column]
     first: int
     end: int
     topic_numbers: npt.NDArray[np.int32] | None = None
     is_gate: bool = False
-    due_ms: Int64s = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "due_ms", self.units["due_ms"])
 
     def __len__(self) -> int:
         return len(self.due_ms)
 
+    @property
+    def due_ms(self) -> Column:
+        return self.units["due_ms"]
+
     def key_at(self, row: int) -> Key:
-        return int(self.due_ms[row]), int(self.units["seq"][row]) + self.first
+        return self.due_ms.at(row), self.units["seq"].at(row) + self.first
 
     def behind(self, key: Key) -> int:
         """The first row with a greater key."""
         due_ms, seq = key
-        low = int(np.searchsorted(self.due_ms, due_ms, side="left"))
+        low = self.due_ms.rank(due_ms)
         if seq < self.first:
             return low
-        high = int(np.searchsorted(self.due_ms, due_ms, side="right"))
-        number = min(seq - self.first, _NUMBER_MAX if not self.is_gate else SEQ_MAX)
-        same = self.units["seq"][low:high]
-        return low + int(np.searchsorted(same, same.dtype.type(number), side="right"))
+        same = self.units["seq"].take(slice(low, self.due_ms.rank(due_ms, "right")))
+        return low + Column(same).rank(seq - self.first, "right")
 
     def topic(self, chosen: slice | Int64s) -> npt.NDArray[np.int32]:
-        topic: npt.NDArray[np.int32] = self.units["topic"][chosen]
-        return topic if self.topic_numbers is None else self.topic_numbers[topic]
+        topic = self.units["topic"].take(chosen)
+        return topic.astype(np.int32) if self.topic_numbers is None else self.topic_numbers[topic]
 
     def rows(self, chosen: slice | Int64s) -> Waiting:
         topic = self.topic(chosen)
         return Waiting(
             units=Units(
-                due_ms=self.due_ms[chosen],
-                seq=self.units["seq"][chosen].astype(np.int64) + self.first,
-                position=self.units["position"][chosen],
-                size=self.units["size"][chosen],
+                due_ms=self.due_ms.take(chosen),
+                seq=self.units["seq"].take(chosen) + self.first,
+                position=self.units["position"].take(chosen),
+                size=self.units["size"].take(chosen).astype(np.int32),
                 topic=topic,
-                queue_id=self.units["queue_id"][chosen].astype(np.int32),
+                queue_id=self.units["queue_id"].take(chosen).astype(np.int32),
             ),
             is_at_gate=np.full(len(topic), self.is_gate, dtype=np.bool_),
         )
@@ -217,12 +215,12 @@ class Survey:
         for source in self._sources:
             if source.is_gate and not with_gate:
                 continue
-            first, end = np.searchsorted(source.due_ms, (start_ms, end_ms)).tolist()
+            first, end = source.due_ms.rank(start_ms), source.due_ms.rank(end_ms)
             for row in range(first, end, SLAB_ROWS):
                 rows = self._chosen(source, row, min(row + SLAB_ROWS, end), topics)
                 topic = source.topic(rows)
                 if len(topic):
-                    yield Dues(due_ms=source.due_ms[rows], topic=topic)
+                    yield Dues(due_ms=source.due_ms.take(rows), topic=topic)
 
     def slabs(  # noqa: PLR0913 - a range and its limits, all keyword-only
         self,
@@ -243,9 +241,7 @@ class Survey:
         """
         key = max(after or (-1, -1), (start_ms - 1, SEQ_MAX))
         at = [source.behind(key) for source in self._sources]
-        ends = [
-            int(np.searchsorted(source.due_ms, end_ms, side="left")) for source in self._sources
-        ]
+        ends = [source.due_ms.rank(end_ms) for source in self._sources]
         while True:
             edges = [
                 source.key_at(min(row + step, end) - 1)
@@ -270,7 +266,7 @@ class Survey:
         """The rows in [row, stop) that wait, of the wanted topics."""
         rows: slice | Int64s = slice(row, stop)
         if not source.is_gate:
-            seq = source.units["seq"][rows].astype(np.int64) + source.first
+            seq = source.units["seq"].take(rows) + source.first
             pending = self._states.of(seq) == PENDING
             if not bool(pending.all()):
                 rows = row + np.flatnonzero(pending)
@@ -287,11 +283,11 @@ class Survey:
             if not len(own):
                 continue
             if source.is_gate:
-                rows = np.flatnonzero(np.isin(source.units["seq"], own))
+                rows = np.flatnonzero(np.isin(source.units["seq"].stored, own))
             else:
                 flags = np.zeros(source.end - source.first, dtype=np.bool_)
                 flags[own[self._states.of(own) == PENDING] - source.first] = True
-                rows = np.flatnonzero(flags[source.units["seq"]])
+                rows = np.flatnonzero(flags[source.units["seq"].stored])
             parts.append(source.rows(rows))
         return Waiting.concat(parts)
 
@@ -332,12 +328,12 @@ def _of_units(units: Units) -> _Source:
     first, last = int(units.seq.min()), int(units.seq.max())
     return _Source(
         units={
-            "due_ms": units.due_ms,
-            "seq": (units.seq - first).astype(np.uint32),
-            "position": units.position,
-            "size": units.size,
-            "topic": units.topic,
-            "queue_id": units.queue_id,
+            "due_ms": Column(units.due_ms),
+            "seq": Column((units.seq - first).astype(np.uint32)),
+            "position": Column(units.position),
+            "size": Column(units.size),
+            "topic": Column(units.topic),
+            "queue_id": Column(units.queue_id),
         },
         first=first,
         end=last + 1,
@@ -353,12 +349,12 @@ def _of_gate(
     queue_ids = np.array([queues[number][1] for number in distinct.tolist()], dtype=np.int32)
     return _Source(
         units={
-            "due_ms": gate.due_ms,
-            "seq": gate.origin,
-            "position": gate.position,
-            "size": gate.size,
-            "topic": topics[inverse],
-            "queue_id": queue_ids[inverse],
+            "due_ms": Column(gate.due_ms),
+            "seq": Column(gate.origin),
+            "position": Column(gate.position),
+            "size": Column(gate.size),
+            "topic": Column(topics[inverse]),
+            "queue_id": Column(queue_ids[inverse]),
         },
         first=0,
         end=SEQ_MAX,

@@ -158,7 +158,7 @@ def test_derived_files_are_made_again_from_the_logs(
         path.unlink()
     else:
         data = bytearray(path.read_bytes())
-        data[3] ^= 1
+        data[0] ^= 1
         path.write_bytes(data)
 
     with open_store(tmp_path, wall) as again:

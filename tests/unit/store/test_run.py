@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,7 @@ def both(folder: Path, due: list[int], done: set[int]) -> tuple[OpenRun, Run, St
     st.tuples(
         st.one_of(st.none(), st.tuples(st.integers(0, 10), st.integers(FIRST - 1, FIRST + 30))),
         st.integers(1, 40),
+        st.sampled_from([1, 100, 30_000, 1 << 33]),
     ),
 )
 def test_both_kinds_hold_what_a_loop_finds(
@@ -66,9 +68,12 @@ def test_both_kinds_hold_what_a_loop_finds(
     due: list[int],
     done: set[int],
     corner: Corner,
-    cut: tuple[Key | None, int],
+    cut: tuple[Key | None, int, int],
 ) -> None:
-    after, limit = cut
+    after, limit, step_ms = cut
+    due = [step_ms * due_ms for due_ms in due]
+    corner = replace(corner, due_ms=step_ms * corner.due_ms)
+    after = after and (step_ms * after[0], after[1])
     folder = tmp_path_factory.mktemp("run")
     opened, sealed, states = both(folder, due, done)
     pending = sorted(
