@@ -9,16 +9,18 @@ knows that no place is below 0 does it move several bytes at once: eight times a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dueline.compiled import BYTES, kernel
 
-__all__ = ["put_big", "put_bytes", "u32", "u64"]
+__all__ = ["digit_count", "put_big", "put_bytes", "put_number", "u32", "u64"]
 
 Bytes8 = npt.NDArray[np.uint8]
+
+_ZERO: Final = 0x30
 
 
 @kernel(f"int64({BYTES}, int64)")
@@ -55,3 +57,24 @@ def put_bytes(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
     for place in range(min(len(source), len(target))):
         target[place] = source[place]
     return at + end - start
+
+
+@kernel("int64(int64)")
+def digit_count(value: int) -> int:
+    """Of a number from 0 on."""
+    count = 1
+    while value >= 10:
+        value //= 10
+        count += 1
+    return count
+
+
+@kernel("int64(uint8[::1], int64, int64)")
+def put_number(out: Bytes8, at: int, value: int) -> int:
+    end = at + digit_count(value)
+    place = end
+    while place > at:
+        place -= 1
+        out[place] = _ZERO + value % 10
+        value //= 10
+    return end

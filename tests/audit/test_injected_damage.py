@@ -58,7 +58,8 @@ def position_of(data: Path, unique_id: bytes) -> int:
         if at < 0:
             at = content.find(b"UNIQ_KEY\x01" + unique_id)
         if at >= 0:
-            return int(path.name) + content.rfind(bytes.fromhex("DAA320A7"), 0, at) - 4
+            magics = map(bytes.fromhex, ("DAA320A7", "D0E19ACD"))
+            return int(path.name) + max(content.rfind(each, 0, at) for each in magics) - 4
     raise AssertionError(unique_id)
 
 

@@ -42,6 +42,8 @@ OPTIONS = StoreOptions(
     compact_live_ratio=0.5,
 )
 START_MS = 1_700_000_000_000
+PAD_SIZE = 120
+"""Of bodies, so that the steps fill segments of the delay log."""
 
 
 class Driver:
@@ -148,7 +150,7 @@ class Driver:
             uid=uid,
             topic="t",
             queue_id=queue_id,
-            body=f"body of {uid}".encode(),
+            body=f"body of {uid}".encode() + b"." * (PAD_SIZE if delay_ms else 0),
             due_ms=self.clock.now_ms() + delay_ms if delay_ms else None,
             number=self.model.number(),
         )
@@ -165,7 +167,7 @@ class Driver:
                 uid=f"{prefix}{number}",
                 topic="x",
                 queue_id=number % 2,
-                body=f"row {number}".encode() * (1 + number % 3),
+                body=f"row {number}".encode() * (1 + number % 3) + b"." * PAD_SIZE,
                 due_ms=now_ms + delay_ms,
                 number=self.model.number(),
             )

@@ -13,6 +13,8 @@ import copy
 import os
 import random
 import shutil
+import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,7 @@ FLIPS_PER_FILE = 100 if IS_SOAK else 2
 EXHAUSTIVE_BYTES_MAX = 1_024
 STEP_COUNT = len(STEPS) - 12  # before the last long wait: visible, pending and at the gate
 RECORD_MAGIC = bytes.fromhex("DAA320A7")
+PACKED_MAGIC = bytes.fromhex("D0E19ACD")
 QUEUE_OFFSET = range(20, 28)
 POSITION = range(28, 36)
 
@@ -44,6 +47,7 @@ class Place:
     end: int
     uid: str
     topic: str
+    is_packed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +90,17 @@ class Flip:
     @property
     def is_in_offset(self) -> bool:
         """In the one field without a check, which is known from the queue."""
-        return self.hit is not None and self.position - self.hit.start in QUEUE_OFFSET
+        return self._is_in(QUEUE_OFFSET)
 
     @property
     def is_in_position(self) -> bool:
         """In what a record says of its place: a walk compares it, and a delivery writes it anew."""
-        return self.hit is not None and self.position - self.hit.start in POSITION
+        return self._is_in(POSITION)
+
+    def _is_in(self, field: range) -> bool:
+        if self.hit is None or self.hit.is_packed:
+            return False
+        return self.position - self.hit.start in field
 
     @property
     def victim(self) -> str:
@@ -139,7 +148,24 @@ def walk(path: Path) -> list[Place]:
             properties = properties_of(data[tail + 3 + data[tail] : end])
             found.append(Place(start, end, properties.get("UNIQ_KEY", ""), topic))
         at = data.find(RECORD_MAGIC, at + 1)
-    return found
+    at = data.find(PACKED_MAGIC)
+    while at >= 0:
+        found += packed_at(data, at - 4, base)
+        at = data.find(PACKED_MAGIC, at + 1)
+    return sorted(found, key=lambda place: place.start)
+
+
+def packed_at(data: bytes, start: int, base: int) -> list[Place]:
+    """The packed record that begins at a place (`docs/format/packed.md`), if one does."""
+    size, _, crc = struct.unpack_from(">III", data, start)
+    end, position = start + size, base + start
+    if crc != zlib.crc32(data[start + 12 : end]) ^ size ^ position & 0xFFFFFFFF ^ position >> 32:
+        return []
+    flags, topic_size, _, id_size = data[start + 12 : start + 16]
+    body_end = start + (76 if flags & 8 else 64) + int.from_bytes(data[start + 17 : start + 20])
+    text = data[body_end + id_size : end - topic_size]
+    uid = data[body_end : body_end + id_size].hex().upper() or properties_of(text)["UNIQ_KEY"]
+    return [Place(start, end, uid, data[end - topic_size : end].decode(), is_packed=True)]
 
 
 def positions_of(path: Path, rng: random.Random, *, log: bool) -> list[int]:

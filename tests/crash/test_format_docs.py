@@ -71,13 +71,82 @@ def records(path: Path) -> list[bytes]:
 
 
 def records_of(segment: Path) -> list[bytes]:
+    """Each as it is to be read."""
+    position = int(segment.name)
+    found = []
+    for data in stored_in(segment):
+        found.append(unpacked(data, position) if is_packed(data) else data)
+        position += len(data)
+    return found
+
+
+def stored_in(segment: Path) -> list[bytes]:
+    """The records of a segment as they stand there."""
     data = segment.read_bytes()
     found = []
     at = 0
-    while (size := int.from_bytes(data[at : at + 4], "big")) and data[at + 4] == 0xDA:
-        found.append(data[at : at + size])
+    while size := int.from_bytes(data[at : at + 4], "big"):
+        record = data[at : at + size]
+        if record[4] != 0xDA and not is_packed(record):
+            break
+        found.append(record)
         at += size
     return found
+
+
+def is_packed(record: bytes) -> bool:
+    return f"{int.from_bytes(record[4:8], 'big'):08X}" == magic_of("packed.md")
+
+
+def magic_of(page: str) -> str:
+    return next(row[3] for row in table(page, "at") if row[2] == "magic").strip("`")
+
+
+def unpacked(data: bytes, position: int) -> bytes:
+    """The record that a packed one stands for, in the words of the page."""
+    fields = decode("packed.md", data)
+    flags = fields["flags"]
+    word = len(data) ^ position & 0xFFFFFFFF ^ position >> 32
+    assert fields["total"] == len(data)
+    assert fields["crc"] == zlib.crc32(data[12:]) ^ word
+    rare = data[64:76] if flags & 8 else bytes(12)
+    at = 76 if flags & 8 else 64
+    body, at = data[at : at + fields["bodySize"]], at + fields["bodySize"]
+    digits, at = data[at : at + fields["idSize"]].hex().upper(), at + fields["idSize"]
+    topic, text = data[-fields["topicSize"] :].decode(), data[at : -fields["topicSize"]].decode()
+    due = f"\x01{fields['when']}"
+    if fields["idSize"]:
+        text = put_in(text, fields["idAt"], "UNIQ_KEY\x01" + digits)
+    if flags & 4:
+        text = put_in(text, fields["dueAt"], "TIMER_DELIVER_MS" + due)
+    text += "\x02TIMER_OUT_MS" + due if flags & 1 else ""
+    text += f"\x02REAL_TOPIC\x01{topic}\x02REAL_QID\x01{fields['realQueue']}"
+    log_topic = b"rmq_sys_wheel_timer" if flags & 1 else b"SCHEDULE_TOPIC_XXXX"
+    mark = 3 << 61 | (flags >> 1 & 1) << 60 | fields["number"]
+    tail = struct.pack("B19sH", 19, log_topic, 0)[:20] + struct.pack(">H", len(text))
+    tail += text.encode()
+
+    def header(mark: int) -> bytes:
+        numbers = (0 if flags & 1 else fields["when"], rare[:4], fields["queueOffset"], position)
+        start = struct.pack(
+            ">IIII4sQQ4s",
+            *(88 + len(body) + len(tail), int(magic_of("record.md"), 16)),
+            *(zlib.crc32(body) & 0x7FFFFFFF, *numbers, rare[4:8]),
+        )
+        hosts = [data[at : at + 4] + b"\0\0" + data[at + 4 : at + 6] for at in (40, 46)]
+        end = struct.pack(">4sQI", rare[8:], mark, len(body))
+        times = [fields[name].to_bytes(8, "big") for name in ("bornMs", "storeMs")]
+        return b"".join((start, times[0], hosts[0], times[1], hosts[1], end))
+
+    unchecked = header(mark) + body + tail
+    check = check_of(unchecked, decode("record.md", unchecked))
+    return header(mark | check << 44) + body + tail
+
+
+def put_in(text: str, at: int, entry: str) -> str:
+    if at:
+        return f"{text[:at]}\x02{entry}{text[at:]}"
+    return f"{entry}\x02{text}" if text else entry
 
 
 def tail_of(record: bytes) -> tuple[bytes, str, bytes]:
@@ -89,9 +158,10 @@ def tail_of(record: bytes) -> tuple[bytes, str, bytes]:
 
 @pytest.mark.parametrize("log", ["commitlog", "delaylog"])
 def test_records_are_as_described(log: str, store: Path) -> None:
-    magic = next(row[3] for row in table("record.md", "at") if row[2] == "magic").strip("`")
-    position = 0
-    for record in records(store / log):
+    magic = magic_of("record.md")
+    position = packed_count = 0
+    segment = first_file(store / log)
+    for stored, record in zip(stored_in(segment), records_of(segment), strict=True):
         fields = decode("record.md", record)
         body = record[88 : 88 + fields["bodySize"]]
 
@@ -101,8 +171,10 @@ def test_records_are_as_described(log: str, store: Path) -> None:
         assert fields["bodyCRC"] == zlib.crc32(body) & 0x7FFFFFFF
         assert fields["mark"] >> 62 == 1
         assert fields["mark"] >> 44 & 0xFFFF == check_of(record, fields)
-        position += len(record)
+        position += len(stored)
+        packed_count += is_packed(stored)
     assert position > 4_000
+    assert (packed_count > 30) == (log == "delaylog")
 
 
 def check_of(record: bytes, fields: dict[str, int]) -> int:

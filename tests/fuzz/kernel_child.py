@@ -19,6 +19,7 @@ import pyarrow as pa
 from tests.fuzz.corpus import saved
 from tests.fuzz.seeds import frames as seed_frames
 from tests.unit.store.making import routed, take_window
+from tests.unit.store.packing import DUE_MS, USUAL_TEXT, packed_of, resealed, usual_record
 from tests.unit.store.row_making import rows_of
 from tests.unit.wire.signature_making import KEYS, Signed, pads_of, turn_of
 from tests.unit.wire.turn_oracle import NOW_MS, changed, check, reader
@@ -39,14 +40,17 @@ from dueline.store.block import BLOCK_KERNELS, Block
 from dueline.store.bulk_rows import BULK_KERNELS
 from dueline.store.copies import COPY_KERNELS, VALUE_WIDTH, copied
 from dueline.store.kernels import read_only
+from dueline.store.packed import PLACE_WIDTH
 from dueline.store.stamp import STAMP_KERNELS
 from dueline.store.stretch import READ_KERNELS
+from dueline.store.unpacking import UNPACKING_KERNELS
 from dueline.wire import Command
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.turn import FRAME_WIDTH, HEAD_IS_BATCH, TURN_KERNELS, Turn
 from dueline.wire.turn_answers import ANSWER_KERNELS, ANSWER_WIDTH, encode_answers
 from dueline.wire.turn_signatures import IS_SIGNED, SIGNATURE_KERNELS, cases_of, checked
 
+PACKING_KERNELS = "dueline.store.packing_kernels"
 IS_PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
 
@@ -128,7 +132,19 @@ def stored(turn: Turn) -> None:
     written = kernels.write_records(
         *(messages.data, messages.texts, messages.rows, block.heads, block.topics, block.hosts),
         *(block.host_sizes, np.frombuffer(HOST_UNKNOWN, dtype=np.uint8), numbers, block.kinds),
-        *(block.dues, block.sizes, numbers, numbers, NOW_MS, 0, 1, out, hashes, owners),
+        *(
+            block.dues,
+            block.sizes,
+            block.packings,
+            numbers,
+            numbers,
+            NOW_MS,
+            0,
+            1,
+            out,
+            hashes,
+            owners,
+        ),
     )
     assert count <= written <= block.hash_count
     queues = numbers % 3
@@ -230,6 +246,44 @@ class Carrying:
         )
 
 
+class Packing:
+    """Packed records with changed bytes, and texts with any places, for the kernels that pack."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self._generator = generator
+        self._packing = Kernels(PACKING_KERNELS)
+        self._unpacking = Kernels(UNPACKING_KERNELS)
+        self._record = usual_record()
+        packed_record = packed_of(self._record, USUAL_TEXT)
+        assert packed_record is not None
+        self._packed = packed_record
+        self.unpacked_count = 0
+
+    def check(self) -> None:
+        rows = [self._changed() for _ in range(3)]
+        positions = np.full(3, self._record.position, dtype=np.int64)
+        data = read_only(np.frombuffer(b"".join(rows), dtype=np.uint8))
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        if self._generator.random() < 0.2:
+            offsets[self._generator.randrange(4)] = self._generator.randrange(-9, len(data) + 9)
+        sizes = np.empty(3, dtype=np.int64)
+        total = self._unpacking.measure(data, offsets, positions, sizes)
+        out = np.empty(total, dtype=np.uint8)
+        assert self._unpacking.expand(data, offsets, positions, sizes, out) == total
+        self.unpacked_count += int((sizes < 0).sum())
+        text = read_only(np.frombuffer(changed(self._generator, USUAL_TEXT), dtype=np.uint8))
+        places = np.empty(PLACE_WIDTH, dtype=np.int64)
+        self._packing.find_places(text, 0, len(text), DUE_MS, places)
+
+    def _changed(self) -> bytes:
+        """With a right CRC, so that it is looked at in earnest."""
+        data = bytearray(self._packed)
+        for _ in range(self._generator.randrange(3)):
+            end = self._generator.choice((20, 64, len(data)))
+            data[self._generator.randrange(12, end)] = self._generator.randrange(256)
+        return resealed(bytes(data), self._record.position)
+
+
 class Bulk:
     """Columns of texts at any place, and records at any place, for the kernels of tables."""
 
@@ -250,8 +304,10 @@ class Bulk:
         rows[:, ROW_LEVEL] = [self._generator.choice((0, 0, 3, 18)) for _ in range(3)]
         text_sizes, sizes = np.zeros((2, 3), dtype=np.int64)
         dues = np.full(3, NOW_MS, dtype=np.int64)
+        packings = np.empty((3, PLACE_WIDTH), dtype=np.int64)
         total = self._kernels.measure(
-            *texts, 2, dues, heads, 80, self._generator.choice((3, 9, 20)), rows, text_sizes, sizes
+            *(*texts, 2, dues, heads, 80, self._generator.choice((3, 9, 20))),
+            *(self._generator.random() < 0.5, rows, text_sizes, sizes, packings),
         )
         if total >= 0:
             self.made_count += 1
@@ -336,7 +392,7 @@ def sends() -> list[bytes]:
 def main() -> None:
     seed, count = int(sys.argv[1]), int(sys.argv[2])
     warnings.simplefilter("ignore", RuntimeWarning)  # numbers wrap around, as they should
-    assert compiled.load(KERNELS)
+    assert compiled.load([*KERNELS, PACKING_KERNELS])
     assert rows_of([Message(topic="t", body=b"", properties={"UNIQ_KEY": "A"})]).messages()
     generator = random.Random(seed)
     others = [*seed_frames(), *(data[1:] for data in saved("frame"))]
@@ -344,6 +400,7 @@ def main() -> None:
     carrying = Carrying(generator)
     signing = Signing(generator)
     bulk = Bulk(generator)
+    packing = Packing(generator)
     reading = Reading(generator)
     fast_count = 0
     for number in range(count):
@@ -355,12 +412,14 @@ def main() -> None:
         fast_count += check(turn, pieces)
         stored(turn)
         bulk.check()
+        packing.check()
         reading.check()
         if number % 8 == 0:
             carrying.check()
         if number % 64 == 0 or not IS_PLAIN:
             signing.check(turn)
     assert bulk.made_count > count // 20
+    assert packing.unpacked_count > count // 2
     assert reading.read_count > count // 20
     print(f"{count} turns, {fast_count} sends read, {bulk.made_count} tables made")  # noqa: T201
 

@@ -18,20 +18,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dueline.errors import CorruptRecord
-from dueline.store import kernels
+from dueline.store import kernels, packed
 from dueline.store import record as records
 from dueline.store.files import File, Files
 from dueline.store.kernels import Int64s
-from dueline.store.layout import POSITION_AT, RECORD_SIZE_MIN
+from dueline.store.layout import POSITION_AT
 from dueline.store.log import LogReader
-from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC
+from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC_LONG_TOPIC, RECORD_MAGICS
 from dueline.store.record_columns import RecordColumns
 from dueline.store.restore import damaged
+from dueline.store.unpacking import expanded
 
 __all__ = ["Batch", "Damaged", "LogWalk"]
 
 BLOCK_BYTES: Final = 16 << 20
 _LARGE_BYTES: Final = 8 << 20
+_FIRST_BYTES: Final = sorted({magic.to_bytes(4, "big")[0] for magic in RECORD_MAGICS})
 _WORDS: Final = np.dtype([("size", ">u4"), ("magic", ">u4")])
 
 Bytes8 = npt.NDArray[np.uint8]
@@ -186,7 +188,7 @@ def _sound_records(
     sound = np.zeros(len(starts), dtype=np.bool_)
     parts = []
     for rows in _parts(sizes):
-        batch = _gather(data, starts[rows], sizes[rows])
+        batch = expanded(_gather(data, starts[rows], sizes[rows]), starts[rows] + base)
         bad = damaged(pa.record_batch([batch], names=["record"]))
         for row in np.flatnonzero(bad).tolist():
             at = int(starts[rows][row])
@@ -198,18 +200,19 @@ def _sound_records(
 
 
 def _candidates(data: Bytes8, base: int, start: int, stop: int, data_end: int) -> Int64s:
-    """Where a record may begin: its magic, its own position and a size that fits."""
-    last = min(stop, data_end - RECORD_SIZE_MIN + 1)
+    """Where a record may begin: its magic, its own position if it says one, a size that fits."""
+    last = min(stop, data_end - packed.SIZE_MIN + 1)
     if last <= start:
         return np.empty(0, dtype=np.int64)
-    first = MAGIC.to_bytes(4, "big")[0]
-    assert first == MAGIC_LONG_TOPIC.to_bytes(4, "big")[0], "both magics begin alike"
-    at: Int64s = np.flatnonzero(data[start + 4 : last + 4] == first) + start
+    firsts = data[start + 4 : last + 4]
+    is_first = np.logical_or.reduce([firsts == first for first in _FIRST_BYTES])
+    at: Int64s = np.flatnonzero(is_first) + start
+    at = at[np.isin(_heads(data, at)["magic"], RECORD_MAGICS)]
     heads = _heads(data, at)
-    at = at[(heads["magic"] == MAGIC) | (heads["magic"] == MAGIC_LONG_TOPIC)]
-    sizes = _heads(data, at)["size"].astype(np.int64)
+    sizes = heads["size"].astype(np.int64)
     positions = kernels.windows(data, 8)[at + POSITION_AT].view(">i8")[:, 0]
-    keep = (positions == base + at) & (sizes >= RECORD_SIZE_MIN) & (at + sizes <= data_end)
+    is_here = (heads["magic"] == packed.MAGIC) | (positions == base + at)
+    keep = is_here & (sizes >= packed.SIZE_MIN) & (at + sizes <= data_end)
     kept: Int64s = at[keep]
     return kept
 

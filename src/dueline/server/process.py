@@ -72,15 +72,17 @@ from dueline.store.imports import check_finished
 from dueline.store.kernels import CRC_KERNELS
 from dueline.store.stamp import STAMP_KERNELS
 from dueline.store.stretch import READ_KERNELS
+from dueline.store.unpacking import UNPACKING_KERNELS
 
 __all__ = ["BrokerProcess", "prepare", "store_options"]
 
 KERNELS: Final = (
-    *(COPY_KERNELS, STAMP_KERNELS, CRC_KERNELS, BLOCK_KERNELS, BULK_KERNELS, READ_KERNELS),
+    *(UNPACKING_KERNELS, COPY_KERNELS, STAMP_KERNELS, CRC_KERNELS),
+    *(BLOCK_KERNELS, BULK_KERNELS, READ_KERNELS),
     *TURNS,
 )
 """What is compiled, or loaded, while the broker serves already: what was due while it was away can
-be copied first, by two modules of these."""
+be copied first, by three modules of these."""
 VIP_DISTANCE: Final = 2
 FILL_S_MAX: Final = 5.0
 

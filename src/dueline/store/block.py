@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 from dueline.message_rows import ROW_HEAD, MessageRows
 from dueline.store.kernels import Int64s
+from dueline.store.packed import PLACE_WIDTH
 
 __all__ = ["BLOCK_KERNELS", "Block"]
 
@@ -49,6 +50,7 @@ class Block:
     kinds: Int64s
     dues: Int64s
     sizes: Int64s
+    packings: Int64s
     hash_count: int
     ordinary: Int64s = field(init=False)
     delayed: Int64s = field(init=False)
@@ -77,20 +79,23 @@ class Block:
         count = len(messages)
         block_heads = np.array(table, dtype=np.int64)
         host_sizes = np.array([len(host) for host in messages.hosts], dtype=np.int64)
+        hosts = messages.host_rows()
         kinds, dues, sizes = np.empty((3, count), dtype=np.int64)
+        packings = np.empty((count, PLACE_WIDTH), dtype=np.int64)
         hash_count = kernels.plan(
-            *(messages.rows, block_heads, host_sizes, len(store_host), now_ms),
-            *(kinds, dues, sizes),
+            *(messages.texts, messages.rows, block_heads, hosts, host_sizes, len(store_host)),
+            *(now_ms, kinds, dues, sizes, packings),
         )
         return cls(
             messages=messages,
             heads=block_heads,
             topics=np.frombuffer(b"".join(topics), dtype=np.uint8),
-            hosts=messages.host_rows(),
+            hosts=hosts,
             host_sizes=host_sizes,
             kinds=kinds,
             dues=dues,
             sizes=sizes,
+            packings=packings,
             hash_count=hash_count,
         )
 

@@ -8,14 +8,14 @@ made large enough, as `dueline.store.block` does, and looks at none beyond its e
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import put_big, put_bytes
+from dueline.byte_kernels import put_big
 from dueline.compiled import BYTES, kernel
-from dueline.message import LEVEL_TOPIC, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, TIMER_TOPIC
+from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 from dueline.message_rows import (
     ROW_BODY_END,
     ROW_BODY_START,
@@ -36,7 +36,6 @@ from dueline.message_rows import (
     TIMER_AFTER,
     TIMER_AT,
 )
-from dueline.schedule import DUE_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME
 from dueline.store.block import (
     HEAD_FLAG,
     HEAD_IS_BATCH,
@@ -50,15 +49,15 @@ from dueline.store.block import (
     KIND_TIMER,
 )
 from dueline.store.consume_queue import UNIT_SIZE
-from dueline.store.crc_kernels import crc
+from dueline.store.draft_kernels import put_record, tail_size
 from dueline.store.layout import HEADER_SIZE, HOST_SIZE
-from dueline.store.record import MAGIC, MARK_CHECK_SHIFT, MARK_PRESENT
+from dueline.store.packed import BODY_SIZE_MAX, PLACE_KEPT, RARE_SIZE, TIME_MAX
+from dueline.store.packed import HEAD_SIZE as PACKED_SIZE
+from dueline.store.packing_kernels import find_places
 from dueline.store.record_kernels import key_hash
 
 __all__ = [
-    "digit_count",
     "plan",
-    "put_number",
     "queue_offsets",
     "write_records",
     "write_units",
@@ -67,52 +66,57 @@ __all__ = [
 Bytes8 = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
-_LEVEL_TOPIC: Final = np.frombuffer(LEVEL_TOPIC.encode(), dtype=np.uint8)
-_TIMER_TOPIC: Final = np.frombuffer(TIMER_TOPIC.encode(), dtype=np.uint8)
-_DUE: Final = np.frombuffer(f"\x02{DUE_NAME}\x01".encode(), dtype=np.uint8)
-_REAL_TOPIC: Final = np.frombuffer(f"\x02{REAL_TOPIC_NAME}\x01".encode(), dtype=np.uint8)
-_REAL_QUEUE: Final = np.frombuffer(f"\x02{REAL_QUEUE_NAME}\x01".encode(), dtype=np.uint8)
-_ZERO: Final = 0x30
 
-
-@kernel("int64(int64)")
-def digit_count(value: int) -> int:
-    """Of a number from 0 on."""
-    count = 1
-    while value >= 10:
-        value //= 10
-        count += 1
-    return count
-
-
-@kernel("int64(uint8[::1], int64, int64)")
-def put_number(out: Bytes8, at: int, value: int) -> int:
-    end = at + digit_count(value)
-    place = end
-    while place > at:
-        place -= 1
-        out[place] = _ZERO + value % 10
-        value //= 10
-    return end
+@kernel(
+    f"int64({BYTES}, int64[::1], Array(uint8, 2, 'C', True), int64[::1], int64, int64, int64,"
+    "int64[::1])"
+)
+def _plan_packing(
+    texts: Bytes8,
+    row: Int64s,
+    hosts: Any,
+    host_sizes: Int64s,
+    store_host_size: int,
+    kind: int,
+    due_ms: int,
+    packing: Int64s,
+) -> Any:
+    """How many bytes of text and id a delayed message keeps; -1: it is not packed."""
+    channel = row[ROW_CHANNEL]
+    if (
+        host_sizes[channel] != HOST_SIZE
+        or store_host_size != HOST_SIZE
+        or hosts[channel, 4] != 0
+        or hosts[channel, 5] != 0
+        or max(row[ROW_BORN_MS], due_ms) > TIME_MAX
+        or row[ROW_BODY_END] - row[ROW_BODY_START] > BODY_SIZE_MAX
+    ):
+        return -1
+    due_ms = due_ms if kind == KIND_TIMER else -1
+    return find_places(texts, row[ROW_TEXT_START], row[ROW_TEXT_END], due_ms, packing)
 
 
 @kernel(
-    "int64(int64[:, ::1], int64[:, ::1], int64[::1], int64, int64,"
-    "int64[::1], int64[::1], int64[::1])"
+    f"int64({BYTES}, int64[:, ::1], int64[:, ::1], Array(uint8, 2, 'C', True), int64[::1], int64,"
+    "int64, int64[::1], int64[::1], int64[::1], int64[:, ::1])"
 )
 def plan(
+    texts: Bytes8,
     rows: Any,
     heads: Any,
+    hosts: Any,
     host_sizes: Int64s,
     store_host_size: int,
     now_ms: int,
     kinds: Int64s,
     dues: Int64s,
     sizes: Int64s,
+    packings: Any,
 ) -> int:
     """Which log, when due and how many bytes; returns the most key hashes that there can be.
 
-    A message with a level has no due time yet: that is counted from its store time.
+    A message with a level has no due time yet: that is counted from its store time. `packings` says
+    of delayed ones how they are packed (`packed.PLACE_KEPT`).
     """
     hash_count = 0
     for row in range(len(rows)):
@@ -129,16 +133,24 @@ def plan(
         topic_size = heads[head, HEAD_TOPIC_END] - heads[head, HEAD_TOPIC_START]
         size = HEADER_SIZE - 2 * HOST_SIZE + host_sizes[rows[row, ROW_CHANNEL]] + store_host_size
         size += rows[row, ROW_BODY_END] - rows[row, ROW_BODY_START]
-        size += 3 + rows[row, ROW_TEXT_END] - rows[row, ROW_TEXT_START]
-        if kind == KIND_ORDINARY:
-            size += topic_size
-        else:
-            size += len(_REAL_TOPIC) + topic_size + len(_REAL_QUEUE)
-            size += digit_count(heads[head, HEAD_QUEUE_ID])
-            if kind == KIND_LEVEL:
-                size += len(_LEVEL_TOPIC)
-            else:
-                size += len(_TIMER_TOPIC) + len(_DUE) + digit_count(due_ms)
+        size += tail_size(
+            kind,
+            topic_size,
+            rows[row, ROW_TEXT_END] - rows[row, ROW_TEXT_START],
+            heads[head, HEAD_QUEUE_ID],
+            due_ms,
+        )
+        packings[row, PLACE_KEPT] = -1
+        if kind != KIND_ORDINARY:
+            kept = _plan_packing(
+                texts, rows[row], hosts, host_sizes, store_host_size, kind, due_ms, packings[row]
+            )
+            if kept >= 0:
+                flag = rows[row, ROW_FLAG] if heads[head, HEAD_IS_BATCH] else heads[head, HEAD_FLAG]
+                times = 0 if heads[head, HEAD_IS_BATCH] else heads[head, HEAD_TIMES]
+                is_rare = flag | heads[head, HEAD_SYS_FLAG] | times
+                size = PACKED_SIZE + (RARE_SIZE if is_rare else 0) + kept + topic_size
+                size += rows[row, ROW_BODY_END] - rows[row, ROW_BODY_START]
         kinds[row] = kind
         dues[row] = due_ms if kind == KIND_TIMER else 0
         sizes[row] = size
@@ -173,61 +185,11 @@ def _put_hashes(
     return count
 
 
-@kernel(f"uint64({BYTES}, int64, int64)")
-def _words(data: Bytes8, start: int, end: int) -> np.uint64:
-    """XOR of the big-endian 32-bit words."""
-    value = np.uint64(0)
-    for at in range(start, end - 3, 4):
-        value ^= (
-            np.uint64(data[at]) << np.uint64(24)
-            | np.uint64(data[at + 1]) << np.uint64(16)
-            | np.uint64(data[at + 2]) << np.uint64(8)
-            | np.uint64(data[at + 3])
-        )
-    return value
-
-
-@kernel(f"int64({BYTES}, int64[::1], int64[::1], {BYTES}, int64, int64, uint8[::1], int64)")
-def _put_tail(
-    texts: Bytes8,
-    row: Int64s,
-    head: Int64s,
-    topics: Bytes8,
-    kind: int,
-    due_ms: int,
-    out: Bytes8,
-    at: int,
-) -> int:
-    """Topic and properties with their sizes; returns their end."""
-    topic_start, topic_end = head[HEAD_TOPIC_START], head[HEAD_TOPIC_END]
-    if kind == KIND_ORDINARY:
-        out[at] = topic_end - topic_start
-        at = put_bytes(out, at + 1, topics, topic_start, topic_end)
-    elif kind == KIND_LEVEL:
-        out[at] = len(_LEVEL_TOPIC)
-        at = put_bytes(out, at + 1, _LEVEL_TOPIC, 0, len(_LEVEL_TOPIC))
-    else:
-        out[at] = len(_TIMER_TOPIC)
-        at = put_bytes(out, at + 1, _TIMER_TOPIC, 0, len(_TIMER_TOPIC))
-    size_at = at
-    at = put_bytes(out, at + 2, texts, row[ROW_TEXT_START], row[ROW_TEXT_END])
-    if kind == KIND_TIMER:
-        at = put_bytes(out, at, _DUE, 0, len(_DUE))
-        at = put_number(out, at, due_ms)
-    if kind != KIND_ORDINARY:
-        at = put_bytes(out, at, _REAL_TOPIC, 0, len(_REAL_TOPIC))
-        at = put_bytes(out, at, topics, topic_start, topic_end)
-        at = put_bytes(out, at, _REAL_QUEUE, 0, len(_REAL_QUEUE))
-        at = put_number(out, at, head[HEAD_QUEUE_ID])
-    put_big(out, size_at, at - size_at - 2, 2)
-    return at
-
-
 @kernel(
     f"int64({BYTES}, {BYTES}, int64[:, ::1], int64[:, ::1], {BYTES},"
     "Array(uint8, 2, 'C', True), int64[::1],"
-    f"{BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64,"
-    "int64, int64, uint8[::1], uint32[::1], int64[::1])"
+    f"{BYTES}, int64[::1], int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[::1],"
+    "int64[::1], int64, int64, int64, uint8[::1], uint32[::1], int64[::1])"
 )
 def write_records(
     data: Bytes8,
@@ -242,6 +204,7 @@ def write_records(
     kinds: Int64s,
     dues: Int64s,
     sizes: Int64s,
+    packings: Any,
     positions: Int64s,
     offsets: Int64s,
     store_ms: int,
@@ -254,14 +217,14 @@ def write_records(
     """Write the records of the chosen rows, one after the other; returns how many hashes.
 
     Args:
-        chosen: which rows; kinds, dues and sizes are for all rows, positions and offsets for these.
+        chosen: which rows; kinds, dues, sizes and packings are for all rows, positions and offsets
+            for these.
         mark: flags and number of the first record, without the check.
         mark_step: how much the next one's is more.
         out: as long as the records together.
     """
     at = 0
     hash_count = 0
-    same = np.uint64(MAGIC) ^ np.uint64(store_ms) ^ _words(store_host, 0, len(store_host))
     for number in range(len(chosen)):
         index = chosen[number]
         row = rows[index]
@@ -284,51 +247,32 @@ def write_records(
             sys_flag |= SYS_STORE_HOST_V6
         flag = row[ROW_FLAG] if head[HEAD_IS_BATCH] else head[HEAD_FLAG]
         times = 0 if head[HEAD_IS_BATCH] else head[HEAD_TIMES]
-        body_start, body_end = row[ROW_BODY_START], row[ROW_BODY_END]
-        body_crc = np.int64(crc(data, body_start, body_end)) & 0x7FFFFFFF
-
-        start = at
-        at = put_big(out, at, size, 4)
-        at = put_big(out, at, MAGIC, 4)
-        at = put_big(out, at, body_crc, 4)
-        at = put_big(out, at, queue_id, 4)
-        at = put_big(out, at, flag, 4)
-        at = put_big(out, at, offsets[number], 8)
-        at = put_big(out, at, positions[number], 8)
-        at = put_big(out, at, sys_flag, 4)
-        at = put_big(out, at, row[ROW_BORN_MS], 8)
-        at = put_bytes(out, at, host, 0, born_size)
-        at = put_big(out, at, store_ms, 8)
-        at = put_bytes(out, at, store_host, 0, len(store_host))
-        at = put_big(out, at, times, 4)
-        mark_at = at
-        at = put_big(out, at + 8, body_end - body_start, 4)
-        at = put_bytes(out, at, data, body_start, body_end)
-        tail_at = at
-        at = _put_tail(texts, row, head, topics, kind, dues[index], out, at)
-        if at != start + size:
-            return -1
-
-        own = np.uint64(mark + number * mark_step) | np.uint64(MARK_PRESENT)
-        words = (
-            same
-            ^ np.uint64(size)
-            ^ np.uint64(body_crc)
-            ^ np.uint64(queue_id)
-            ^ np.uint64(flag & 0xFFFFFFFF)
-            ^ np.uint64(sys_flag)
-            ^ np.uint64(row[ROW_BORN_MS])
-            ^ _words(host, 0, born_size)
-            ^ np.uint64(times)
-            ^ own
-            ^ np.uint64(body_end - body_start)
+        at = put_record(
+            packings[index],
+            out,
+            at,
+            size,
+            positions[number],
+            offsets[number],
+            data,
+            texts,
+            row,
+            head,
+            topics,
+            host,
+            born_size,
+            store_host,
+            kind,
+            dues[index],
+            queue_id,
+            flag,
+            sys_flag,
+            times,
+            store_ms,
+            mark + number * mark_step,
         )
-        words ^= words >> np.uint64(32)
-        words ^= words >> np.uint64(16)
-        tail = np.uint64(crc(out, tail_at, at))
-        tail ^= tail >> np.uint64(5) ^ tail >> np.uint64(8)
-        own |= ((words ^ tail) & np.uint64(0xFFFF)) << np.uint64(MARK_CHECK_SHIFT)
-        put_big(out, mark_at, np.int64(own), 8)
+        if at < 0:
+            return -1
         hash_count = _put_hashes(texts, row, positions[number], hashes, owners, hash_count)
     return hash_count
 

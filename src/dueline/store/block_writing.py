@@ -298,6 +298,7 @@ def _records(  # noqa: PLR0913 - columns of one append, private
         count = kernels.write_records(
             *(messages.data, messages.texts, messages.rows, block.heads, block.topics),
             *(block.hosts, block.host_sizes, own_host, rows, block.kinds, block.dues, block.sizes),
+            *(block.packings,),
             *(positions[at:end], offsets[at:end], store_ms, mark + at * mark_step, mark_step),
             *(out, found, places),
         )

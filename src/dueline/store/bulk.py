@@ -71,6 +71,11 @@ class Bulk:
         return len(self.starts)
 
     @property
+    def size_bytes_max(self) -> int:
+        """The largest record's size."""
+        return int(self.sizes.max(initial=0))
+
+    @property
     def room_bytes(self) -> int:
         """`finish` needs no memory: the records are here."""
         return 0

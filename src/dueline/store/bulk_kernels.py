@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import put_bytes
+from dueline.byte_kernels import digit_count, put_bytes, put_number
 from dueline.compiled import BYTES, kernel
 from dueline.message import LEVEL_TOPIC, TIMER_TOPIC
 from dueline.message_rows import (
@@ -28,14 +28,23 @@ from dueline.message_rows import (
 )
 from dueline.schedule import DUE_NAME, LEVEL_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME
 from dueline.store.block import HEAD_QUEUE_ID, HEAD_TOPIC_END, HEAD_TOPIC_START
-from dueline.store.block_kernels import digit_count, put_number
+from dueline.store.packed import (
+    BODY_SIZE_MAX,
+    HEAD_SIZE,
+    ID_SIZE_MAX,
+    PLACE_ID,
+    PLACE_ID_END,
+    PLACE_KEPT,
+    PLACE_WIDTH,
+    TIME_MAX,
+)
+from dueline.store.property_bytes import HEX, UNIQUE
 
 __all__ = ["measure", "write_texts"]
 
 Bytes8 = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
-_UNIQ_KEY: Final = np.frombuffer(b"UNIQ_KEY\x01", dtype=np.uint8)
 _KEYS: Final = np.frombuffer(b"\x02KEYS\x01", dtype=np.uint8)
 _TAGS: Final = np.frombuffer(b"\x02TAGS\x01", dtype=np.uint8)
 _LEVEL: Final = np.frombuffer(f"\x02{LEVEL_NAME}\x01".encode(), dtype=np.uint8)
@@ -44,7 +53,6 @@ _LEVEL_SIZE: Final = len(LEVEL_TOPIC)
 _TIMER_SIZE: Final = len(TIMER_TOPIC)
 _DUE_SIZE: Final = len(DUE_NAME) + 2
 _MADE_DIGITS: Final = 12
-_HEX: Final = np.frombuffer(b"0123456789ABCDEF", dtype=np.uint8)
 
 
 @kernel(f"int64({BYTES}, int64[::1], int64)")
@@ -59,9 +67,34 @@ def _size(data: Bytes8, offsets: Int64s, row: int) -> int:
     return end - start if is_plain else -1
 
 
+@kernel(f"boolean({BYTES}, int64, int64)")
+def _is_hex(ids: Bytes8, start: int, end: int) -> bool:
+    """Is it an even number of capital hexadecimal digits, not too many?"""
+    if (end - start) % 2 or end - start > 2 * ID_SIZE_MAX:
+        return False
+    for at in range(start, end):
+        if not (0x30 <= ids[at] <= 0x39 or 0x41 <= ids[at] <= 0x46):
+            return False
+    return True
+
+
+@kernel("void(int64[::1], int64, int64, int64)")
+def _plan_packing(packing: Int64s, start: int, end: int, id_size: int) -> None:
+    """What is kept of a text that begins with a unique id of so many digits; 0: that stays."""
+    for place in range(PLACE_WIDTH):
+        packing[place] = 0
+    kept = end - start
+    if id_size:
+        packing[PLACE_ID] = start + len(UNIQUE)
+        packing[PLACE_ID_END] = packing[PLACE_ID] + id_size
+        kept = max(end - packing[PLACE_ID_END] - 1, 0) + id_size // 2
+    packing[PLACE_KEPT] = kept
+
+
 @kernel(
     f"int64({BYTES}, int64[::1], {BYTES}, int64[::1], {BYTES}, int64[::1], int64,"
-    "int64[::1], int64[:, ::1], int64, int64, int64[:, ::1], int64[::1], int64[::1])"
+    "int64[::1], int64[:, ::1], int64, int64, boolean, int64[:, ::1], int64[::1], int64[::1],"
+    "int64[:, ::1])"
 )
 def measure(
     ids: Bytes8,
@@ -75,9 +108,11 @@ def measure(
     heads: Any,
     fixed_size: int,
     data_size: int,
+    is_packed: bool,
     rows: Any,
     text_sizes: Int64s,
     sizes: Int64s,
+    packings: Any,
 ) -> int:
     """How many bytes the texts of all rows have; -1: a row that must be refused, or looked at.
 
@@ -85,8 +120,10 @@ def measure(
         prefix_size: of the ids that are made for rows without one.
         fixed_size: of a record without its body, topic and properties.
         data_size: how many bytes the bodies are slices of.
+        is_packed: whether those records are packed that can be.
         rows: bodies, levels and heads are read; where texts begin and end is written.
         text_sizes, sizes: of the properties of each record, and of the record; written.
+        packings: how each record is packed (`packed.PLACE_KEPT`); written.
     """
     at = 0
     for row in range(len(rows)):
@@ -98,7 +135,9 @@ def measure(
         if body < 0 or body_end < body or body_end > data_size:
             return -1
         head, level = rows[row, ROW_HEAD], rows[row, ROW_LEVEL]
-        size = len(_UNIQ_KEY) + (id_size if id_size else prefix_size + _MADE_DIGITS)
+        is_hex = id_size == 0 or _is_hex(ids, id_offsets[row], id_offsets[row + 1])
+        id_size = id_size if id_size else prefix_size + _MADE_DIGITS
+        size = len(UNIQUE) + id_size
         if key_size:
             size += len(_KEYS) + key_size
         if tag_size:
@@ -106,9 +145,11 @@ def measure(
         if level:
             size += len(_LEVEL) + digit_count(level)
         rows[row, ROW_TEXT_START] = at
+        _plan_packing(packings[row], at, at + size, id_size if is_hex else 0)
         at += size
         rows[row, ROW_TEXT_END] = at
-        size += _NAMES_SIZE + heads[head, HEAD_TOPIC_END] - heads[head, HEAD_TOPIC_START]
+        topic_size = heads[head, HEAD_TOPIC_END] - heads[head, HEAD_TOPIC_START]
+        size += _NAMES_SIZE + topic_size
         size += digit_count(heads[head, HEAD_QUEUE_ID])
         log_topic_size = _LEVEL_SIZE
         if not level:
@@ -116,6 +157,10 @@ def measure(
             log_topic_size = _TIMER_SIZE
         text_sizes[row] = size
         sizes[row] = fixed_size + body_end - body + 3 + log_topic_size + size
+        if is_packed and body_end - body <= BODY_SIZE_MAX and dues[row] <= TIME_MAX:
+            sizes[row] = HEAD_SIZE + body_end - body + packings[row, PLACE_KEPT] + topic_size
+        else:
+            packings[row, PLACE_KEPT] = -1
     return at
 
 
@@ -145,7 +190,7 @@ def write_texts(
         at, end = rows[row, ROW_TEXT_START], rows[row, ROW_TEXT_END]
         if at < 0 or end > len(texts):
             return False
-        at = put_bytes(texts, at, _UNIQ_KEY, 0, len(_UNIQ_KEY))
+        at = put_bytes(texts, at, UNIQUE, 0, len(UNIQUE))
         rows[row, ROW_ID_START] = at
         if id_offsets[row + 1] > id_offsets[row]:
             at = put_bytes(texts, at, ids, id_offsets[row], id_offsets[row + 1])
@@ -153,7 +198,7 @@ def write_texts(
             at = put_bytes(texts, at, prefix, 0, len(prefix))
             for place in range(_MADE_DIGITS):
                 shift = 4 * (_MADE_DIGITS - 1 - place)
-                texts[at + place] = _HEX[first + row >> shift & 15]
+                texts[at + place] = HEX[first + row >> shift & 15]
             at += _MADE_DIGITS
         rows[row, ROW_ID_END] = rows[row, ROW_KEYS_START] = rows[row, ROW_KEYS_END] = at
         if key_offsets[row + 1] > key_offsets[row]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dueline import compiled
-from dueline.message import HOST_UNKNOWN, UniqueIds
+from dueline.message import HOST_UNKNOWN, TIMER_TOPIC, UniqueIds
 from dueline.message_rows import (
     HOST_SIZE_MAX,
     ROW_BODY_END,
@@ -35,7 +35,8 @@ from dueline.message_rows import (
 from dueline.store import kernels
 from dueline.store.block import BLOCK_KERNELS, KIND_LEVEL, KIND_TIMER
 from dueline.store.kernels import Int32s, Int64s
-from dueline.store.layout import HEADER_SIZE, HOST_SIZE
+from dueline.store.layout import HEADER_SIZE, HOST_SIZE, HOST_V6_EXTRA, RECORD_SIZE_MIN
+from dueline.store.packed import PLACE_WIDTH
 from dueline.store.record import MARK_DELAYED, MARK_GROUP
 from dueline.store.restore import check_rows
 
@@ -88,7 +89,14 @@ class _Measured:
     topics: npt.NDArray[np.uint8]
     text_sizes: Int64s
     sizes: Int64s
+    packings: Int64s
     total: int
+
+    @property
+    def size_bytes_max(self) -> int:
+        """About the largest record's size once it is a commit log's."""
+        sizes = self.table[:, ROW_BODY_END] - self.table[:, ROW_BODY_START] + self.text_sizes
+        return RECORD_SIZE_MIN + HOST_V6_EXTRA + len(TIMER_TOPIC) + int(sizes.max(initial=0))
 
 
 class UsualRows:
@@ -98,7 +106,7 @@ class UsualRows:
         self,
         kernels_of: tuple[Any, Any],
         rows: BulkRows,
-        sizes: Int64s,
+        measured: _Measured,
         *,
         now_ms: int,
         ids: UniqueIds,
@@ -109,10 +117,11 @@ class UsualRows:
         self._rows = rows
         self._now_ms = now_ms
         self._prefix = ids.prefix
-        self._first_id = ids.take(len(sizes))
+        self._first_id = ids.take(len(measured.sizes))
         self._store_host = store_host
-        self.sizes: Final = sizes
-        self.room_bytes: Final = int(sizes.sum())
+        self.sizes: Final = measured.sizes
+        self.room_bytes: Final = int(measured.sizes.sum())
+        self.size_bytes_max: Final = measured.size_bytes_max
         self.due_ms: Final = rows.due_ms
         self.level: Final = rows.level
         self.topic: Final = rows.topic
@@ -136,7 +145,7 @@ class UsualRows:
             return None
         check_rows(np.ones(len(rows.due_ms), dtype=np.int64), measured.text_sizes)
         both = bulk_kernels, block_kernels
-        return cls(both, rows, measured.sizes, now_ms=now_ms, ids=ids, store_host=store_host)
+        return cls(both, rows, measured, now_ms=now_ms, ids=ids, store_host=store_host)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -170,6 +179,7 @@ class UsualRows:
             *(data, made, found.table, found.heads, found.topics, _HOSTS, _HOST_SIZES),
             *(np.frombuffer(self._store_host, dtype=np.uint8), np.arange(len(self))),
             *(np.where(rows.level > 0, KIND_LEVEL, KIND_TIMER), rows.due_ms, self.sizes),
+            *(found.packings,),
             *(places.positions, places.queue_offsets, places.store_ms, mark, 1),
             *(out, hashes, owners),
         )
@@ -201,9 +211,11 @@ def _measured(
     table[:, ROW_HEAD], table[:, ROW_LEVEL] = head, rows.level
     table[:, ROW_BORN_MS] = now_ms
     text_sizes, sizes = np.empty((2, count), dtype=np.int64)
+    packings = np.empty((count, PLACE_WIDTH), dtype=np.int64)
     total = bulk_kernels.measure(
         *(*_texts(rows), prefix_size, rows.due_ms, heads),
-        *(HEADER_SIZE - HOST_SIZE + store_host_size, len(data), table, text_sizes, sizes),
+        *(HEADER_SIZE - HOST_SIZE + store_host_size, len(data), store_host_size == HOST_SIZE),
+        *(table, text_sizes, sizes, packings),
     )
     if total < 0:
         return None
@@ -213,6 +225,7 @@ def _measured(
         topics=topics,
         text_sizes=text_sizes,
         sizes=sizes,
+        packings=packings,
         total=total,
     )
 

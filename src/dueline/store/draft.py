@@ -10,7 +10,8 @@ condition, and functions that say what is wrong are called when something is.
     level            delay log, SCHEDULE_TOPIC_XXXX, queue level - 1; due = store time + delay
     arbitrary time   delay log, rmq_sys_wheel_timer, queue 0, TIMER_OUT_MS = due
 
-Delayed and half messages keep their real topic and queue in REAL_TOPIC and REAL_QID.
+Delayed and half messages keep their real topic and queue in REAL_TOPIC and REAL_QID. Delayed ones
+are packed (`dueline.store.packed`) where that is possible: `encode_delayed`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Final
 
 from dueline.errors import InvalidRequest
@@ -48,11 +50,15 @@ from dueline.schedule import (
     Due,
     due_of,
 )
+from dueline.store import packed
 from dueline.store.layout import HEADER_SIZE, HOST_SIZE, header
+from dueline.store.packed import Fields, Packing
 from dueline.store.properties import key_hash
 from dueline.store.record import (
     MAGIC,
     MARK_CHECK_SHIFT,
+    MARK_GROUP,
+    MARK_NUMBER_MASK,
     MARK_PRESENT,
     body_crc,
     fold,
@@ -60,7 +66,7 @@ from dueline.store.record import (
     tail_check,
 )
 
-__all__ = ["SPECIAL_NAMES", "Draft", "Rules", "encode_all", "prepare"]
+__all__ = ["SPECIAL_NAMES", "Draft", "Rules", "encode_all", "encode_delayed", "prepare"]
 
 SPECIAL_NAMES: Final = DELAY_NAMES | {"TRAN_MSG"}
 _MASK32: Final = 0xFFFFFFFF
@@ -95,9 +101,22 @@ class Draft:
     tail: bytes
     size_without_host: int
     """Of the record, but for the store's host."""
+    packing: Packing | None
 
     def size_bytes(self, store_host: bytes) -> int:
+        """Of the record, and about that of its copy in the commit log."""
         return self.size_without_host + len(store_host)
+
+    def delayed_size_bytes(self, store_host: bytes) -> int:
+        """Of the record in the delay log."""
+        message = self.message
+        if self.packing is None or len(store_host) != HOST_SIZE:
+            return self.size_bytes(store_host)
+        is_rare = bool(message.flag or self.sys_flag or message.reconsume_times)
+        sizes = len(message.body), len(self.topic)
+        return packed.size_of(
+            self.packing, is_rare=is_rare, body_size=sizes[0], topic_size=sizes[1]
+        )
 
     @property
     def is_indexed(self) -> bool:
@@ -153,6 +172,56 @@ def encode_all(  # noqa: PLR0913 - what a record's place in a log decides
             *(born_host, store_ms, store_host, times, mark, len(body)),
         )
         parts += (head, body, tail)
+    return b"".join(parts)
+
+
+def encode_delayed(  # noqa: PLR0913 - what a record's place in a log decides
+    drafts: Sequence[Draft],
+    *,
+    positions: Iterable[int],
+    queue_offsets: Iterable[int],
+    first_mark: int,
+    store_ms: int,
+    store_host: bytes,
+) -> bytes:
+    """Complete records of delayed messages; the mark is the first one's, whose number counts on.
+
+    There may be more positions than drafts.
+    """
+    rows = zip(drafts, positions, queue_offsets, count(first_mark), strict=False)
+    parts = []
+    for draft, position, queue_offset, mark in rows:
+        message, due, packing = draft.message, draft.due, draft.packing
+        if packing is None or due is None or len(store_host) != HOST_SIZE:
+            record = encode_all(
+                [draft],
+                positions=[position],
+                queue_offsets=[queue_offset],
+                marks=[mark],
+                store_ms=store_ms,
+                store_host=store_host,
+            )
+            parts.append(record)
+            continue
+        fields = Fields(
+            is_timer=not due.level,
+            is_member=bool(mark & MARK_GROUP),
+            queue_id=draft.queue_id,
+            number=mark & MARK_NUMBER_MASK,
+            store_ms=store_ms,
+            born_ms=message.born_ms,
+            born_host=message.born_host,
+            store_host=store_host,
+            when=draft.log_queue_id if due.level else due.due_ms,
+            queue_offset=queue_offset,
+            flag=message.flag,
+            sys_flag=draft.sys_flag,
+            times=message.reconsume_times,
+            body=message.body,
+            topic=draft.topic.encode("ascii"),
+            text=b"",
+        )
+        parts.append(packed.encode(fields, packing, position))
     return b"".join(parts)
 
 
@@ -215,7 +284,21 @@ def prepare(
         body_crc(body),
         tail,
         HEADER_SIZE - 2 * HOST_SIZE + len(message.born_host) + len(body) + len(tail),
+        None if due is None else _packing(message, due, text),
     )
+
+
+def _packing(message: Message, due: Due, text: bytes) -> Packing | None:
+    """How a delayed message's properties are packed, if it can be packed."""
+    due_ms = None if due.level else due.due_ms
+    ending = packed.ending(message.topic.encode("ascii"), message.queue_id, due_ms)
+    is_packable = text.endswith(ending) and packed.is_packable(
+        born_ms=message.born_ms,
+        born_host=message.born_host,
+        body_size=len(message.body),
+        due_ms=due_ms or 0,
+    )
+    return packed.packing_of(text[: -len(ending)], due_ms) if is_packable else None
 
 
 def _is_plain(message: Message, rules: Rules) -> bool:

@@ -23,7 +23,7 @@ from dueline.store import record as records
 from dueline.store.core import COMMIT_LOG, DELAY_LOG
 from dueline.store.files import POSITION_NAME, File, Files
 from dueline.store.layout import POSITION_AT, SIZE_MAGIC
-from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC, Record
+from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, RECORD_MAGICS, Record
 from dueline.store.scan import Walk
 
 __all__ = ["BLANK", "DAMAGE", "GAP", "RECORD", "Entry", "LogFiles", "entries", "find_logs"]
@@ -110,7 +110,8 @@ def _base_of(path: Path, files: Files) -> int:
         file.close()
     if len(head) < POSITION_AT + 8 or SIZE_MAGIC.unpack_from(head)[1] != MAGIC:
         raise NotFound(
-            f"{path}: expected a segment named by its position, or one that begins with a record, "
+            f"{path}: expected a segment named by its position, or one that begins with a record "
+            "that says its position, "
             f"found {head[:16].hex() or 'an empty file'}",
             path=str(path),
         )
@@ -172,10 +173,10 @@ def _entry_at(walk: Walk, at: int) -> Entry | None:
     if magic == GAP_MAGIC and SIZE_MAGIC.size <= size <= left:
         return Entry(kind=GAP, position=position, size=size)
     reason = "bytes that are no record"
-    if magic in (MAGIC, MAGIC_LONG_TOPIC):
+    if magic in RECORD_MAGICS:
         try:
             record = records.decode(view[at:], position=position)
-            return Entry(kind=RECORD, position=position, size=record.size_bytes, record=record)
+            return Entry(kind=RECORD, position=position, size=size, record=record)
         except CorruptRecord as error:
             reason = error.message
     found = walk.find(at + 1)

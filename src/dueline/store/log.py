@@ -31,13 +31,14 @@ from dueline.store import kernels
 from dueline.store.files import POSITION_NAME, Bytes, File, Files, byte_view
 from dueline.store.record import BLANK_MAGIC
 from dueline.store.segment import Segment, missing
+from dueline.store.unpacking import expanded
 
 __all__ = ["BLANK_SIZE", "Log", "LogReader", "segment_name"]
 
 BLANK_SIZE: Final = 8
 SEGMENT_SIZE_BYTES_DEFAULT: Final = 1 << 30
 SEGMENT_SIZE_BYTES_MAX: Final = (1 << 31) - (1 << 20)  # Arrow's views address 2 GiB
-_ALLOCATE_BYTES: Final = 4 << 20
+_ALLOCATE_BYTES: Final = 1 << 20
 _NAME_DIGITS: Final = 20
 
 Positions = npt.NDArray[np.int64]
@@ -73,7 +74,7 @@ class LogReader:
         return self.file_of(position - start).view().data[start : start + size]
 
     def gather(self, positions: Positions, sizes: npt.NDArray[np.int32]) -> pa.BinaryArray:
-        """Many records as one Arrow array, in the given order; one copy, made in C.
+        """Many records as one Arrow array, in the given order; packed ones as what they stand for.
 
         A record whose segment is gone, or that cannot be there at all, comes out empty: the
         caller's checks then say that it is damaged.
@@ -89,9 +90,14 @@ class LogReader:
             except NotFound:
                 buffers.append(pa.py_buffer(b""))
                 sizes = np.where(segment_index == number, 0, sizes).astype(np.int32)
-        return kernels.gather(
+        found = kernels.gather(
             buffers, segment_index.astype(np.int32), (positions - bases).astype(np.int32), sizes
         )
+        return found if self.is_foreign else expanded(found, positions)
+
+    def size_at(self, position: int) -> int:
+        """How many bytes a record takes, as its first ones say."""
+        return int.from_bytes(self.read(position, 4), "big")
 
     def file_of(self, base: int) -> File:
         """The file that starts at `base`.

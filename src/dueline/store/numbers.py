@@ -356,23 +356,25 @@ class Numbers:
 
     def _delayed_units(self, at_gate: Waiting) -> Units:
         """Units of messages at the gate, with their places in the delay log."""
-        with self._core.lock:
-            found = self._core.timeline.find(at_gate.units.seq)
+        core = self._core
+        with core.lock:
+            found = core.timeline.find(at_gate.units.seq)
         missing = np.flatnonzero(~np.isin(at_gate.units.seq, found.seq))
         if not len(missing):
             return found
         at_gate = at_gate.take(missing)
         units, places = at_gate.units, []
-        for row, data in enumerate(Survey(self._core).records(at_gate).to_pylist()):
+        for row, data in enumerate(Survey(core).records(at_gate).to_pylist()):
             message = self._delayed_message(int(units.seq[row]), data)
             if message is not None:
                 places.append((row, message))
         own = units.take(np.array([row for row, _ in places], dtype=np.int64))
+        positions = [each.record.position for _, each in places]
         by_key = Units(
             due_ms=np.array([each.due_ms for _, each in places], dtype=np.int64),
             seq=own.seq,
-            position=np.array([each.record.position for _, each in places], dtype=np.int64),
-            size=np.array([each.record.size_bytes for _, each in places], dtype=np.int32),
+            position=np.array(positions, dtype=np.int64),
+            size=np.array([core.delay.size_at(at) for at in positions], dtype=np.int32),
             topic=own.topic,
             queue_id=own.queue_id,
         )

@@ -214,8 +214,7 @@ def read_record(log: records.LogLike, position: int) -> Record:
         NotFound: no sound record stands there.
     """
     try:
-        head = log.read(position, 4)
-        size = int.from_bytes(head, "big")
+        size = log.size_at(position)
         return records.decode(
             log.read(position, size), position=position, is_foreign=log.is_foreign
         )

@@ -15,6 +15,8 @@ consume queue, written late) and position (compared with where the record is fou
 bit anywhere in a record is noticed. Records without a mark are foreign and only their CRC is
 checked; what RocketMQ keeps in the field is a position, below 2^62. In our logs it has none of the
 bits above 43, by which a mark that has lost its bit 62 is told from a foreign one.
+
+In the delay log a record may be packed (`dueline.store.packed`); it is read as what it stands for.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ from zlib import crc32
 
 from dueline.errors import CorruptRecord
 from dueline.message import (
+    LEVEL_TOPIC,
     SYS_BORN_HOST_V6,
     SYS_COMMIT,
     SYS_STORE_HOST_V6,
     SYS_TRANSACTION_MASK,
+    TIMER_TOPIC,
 )
-from dueline.store import layout
+from dueline.store import layout, packed
 from dueline.store.layout import HEADER_SIZE, RECORD_SIZE_MIN, SIZE_MAGIC
 
 __all__ = [
@@ -43,15 +47,18 @@ __all__ = [
     "MARK_GROUP",
     "MARK_NUMBER_MASK",
     "MARK_PRESENT",
+    "RECORD_MAGICS",
     "Record",
     "decode",
     "decode_checked",
     "decode_damaged",
     "fold",
+    "is_packed",
     "is_sound",
     "reference",
     "seal",
     "tail_check",
+    "unpacked",
     "usual",
 ]
 
@@ -59,6 +66,9 @@ MAGIC: Final = 0xDAA320A7
 MAGIC_LONG_TOPIC: Final = 0xDAA320AB
 BLANK_MAGIC: Final = 0xCBD43194
 GAP_MAGIC: Final = 0xD0E11A9E
+
+RECORD_MAGICS: Final = (MAGIC, MAGIC_LONG_TOPIC, packed.MAGIC)
+"""With what a record of a log may begin, behind its size."""
 
 MARK_PRESENT: Final = 1 << 62
 MARK_DELAYED: Final = 1 << 61
@@ -75,6 +85,9 @@ _MASK32: Final = 0xFFFFFFFF
 _MASK64: Final = 0xFFFFFFFFFFFFFFFF
 _new_tuple: Final = tuple.__new__
 """What a named tuple is made with, without a call of Python code."""
+_PACKED_MAGIC: Final = packed.MAGIC.to_bytes(4, "big")
+_LEVEL_TOPIC: Final = LEVEL_TOPIC.encode()
+_TIMER_TOPIC: Final = TIMER_TOPIC.encode()
 _V6: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 assert _WORDS.size == HEADER_SIZE
 assert MAGIC_LONG_TOPIC & 0xFF == layout.LONG_TOPIC_END != MAGIC & 0xFF
@@ -165,6 +178,8 @@ class LogLike(Protocol):
 
     def read(self, position: int, size: int) -> memoryview: ...
 
+    def size_at(self, position: int) -> int: ...
+
 
 def reference(half_position: int, position: int) -> int:
     """The number by which a record at `position` names the half message that it commits.
@@ -207,7 +222,10 @@ def decode(
         CorruptRecord: anything that does not add up.
     """
     where = -1 if position is None else position
-    record, crc = _decode_unchecked(data, position=position, path=path)
+    view = memoryview(data)
+    if is_packed(view):
+        return _unpacked(view, position, path)
+    record, crc = _decode_unchecked(view, position=position, path=path)
     if crc != body_crc(record.body):
         raise _corrupt(
             path, where, f"body CRC: expected {crc:#x}, found {body_crc(record.body):#x}"
@@ -222,7 +240,7 @@ def decode(
 
 def decode_checked(view: bytes | memoryview) -> Record:
     """Decode what `is_sound` was said of a moment ago: its checks are not made again."""
-    return _decode_unchecked(view, position=None, path="")[0]
+    return _decode_unchecked(memoryview(view), position=None, path="")[0]
 
 
 def decode_damaged(data: bytes | memoryview, *, position: int) -> Record:
@@ -231,13 +249,49 @@ def decode_damaged(data: bytes | memoryview, *, position: int) -> Record:
     Raises:
         CorruptRecord: not even its fields add up.
     """
-    return _decode_unchecked(data, position=position, path="")[0]
+    return _decode_unchecked(memoryview(data), position=position, path="")[0]
 
 
-def _decode_unchecked(
-    data: bytes | memoryview, *, position: int | None, path: str
-) -> tuple[Record, int]:
-    view = memoryview(data)
+def is_packed(view: bytes | memoryview) -> bool:
+    """Does a packed record begin here, as its magic says?"""
+    return view[4:8] == _PACKED_MAGIC
+
+
+def unpacked(view: memoryview, position: int) -> bytes:
+    """The bytes that a packed record stands for.
+
+    Raises:
+        CorruptRecord: it is damaged, or at another place than it was written to.
+    """
+    return _unpacked(view, position, "").encode()
+
+
+def _unpacked(view: memoryview, position: int | None, path: str) -> Record:
+    if position is None:  # whoever knew its place has left it packed
+        raise _corrupt(path, -1, "packed record: its CRC does not match at the place it was read")
+    fields = packed.fields_of(view, position)
+    if isinstance(fields, str):
+        raise _corrupt(path, position, fields)
+    record = Record(
+        queue_id=0 if fields.is_timer else fields.when,
+        flag=fields.flag,
+        queue_offset=fields.queue_offset,
+        position=position,
+        sys_flag=fields.sys_flag,
+        born_ms=fields.born_ms,
+        born_host=fields.born_host,
+        store_ms=fields.store_ms,
+        store_host=fields.store_host,
+        reconsume_times=fields.times,
+        mark=MARK_PRESENT | MARK_DELAYED | MARK_GROUP * fields.is_member | fields.number,
+        body=fields.body,
+        topic=_TIMER_TOPIC if fields.is_timer else _LEVEL_TOPIC,
+        properties=fields.text,
+    )
+    return replace(record, mark=record.mark | _check_of(record, body_crc(record.body)))
+
+
+def _decode_unchecked(view: memoryview, *, position: int | None, path: str) -> tuple[Record, int]:
     where = -1 if position is None else position
     if len(view) < RECORD_SIZE_MIN:
         raise _corrupt(path, where, f"expected at least {RECORD_SIZE_MIN} bytes, found {len(view)}")
@@ -310,10 +364,10 @@ def is_sound(view: memoryview, position: int) -> bool:
 def _is_sound_rare(view: memoryview, position: int) -> bool:
     """Wide hosts, long topics, records of RocketMQ's own, and what is no record at all."""
     try:
-        record = decode(view, position=position)
+        decode(view, position=position)
     except CorruptRecord:
         return False
-    return record.size_bytes == len(view)
+    return int.from_bytes(view[:4], "big") == len(view)
 
 
 def _decode_fields(

@@ -1,12 +1,13 @@
 """Walking a log record by record: for recovery, for rebuilding and for people (`dueline log`).
 
-The walk follows sizes, blanks and gaps. Where that fails it looks for the next record: MAGIC at
-the right place and a position field that says where it stands. So one damaged record does not hide
-its neighbours. Zeros to the end of the data are simply the end.
+The walk follows sizes, blanks and gaps. Where that fails it looks for the next place with a magic
+number at which a sound record begins. So one damaged record does not hide its neighbours. Zeros to
+the end of the data are simply the end.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,19 +16,23 @@ import numpy as np
 import pyarrow as pa
 
 from dueline.errors import CorruptRecord, NotFound
+from dueline.store import packed
 from dueline.store import record as records
 from dueline.store.files import File
 from dueline.store.kernels import Int32s, Int64s
-from dueline.store.layout import RECORD_SIZE_MIN, SIZE_MAGIC_POSITION
+from dueline.store.layout import SIZE_MAGIC_POSITION
 from dueline.store.log import LogReader
+from dueline.store.packed import SIZE_MIN
 from dueline.store.record import BLANK_MAGIC, GAP_MAGIC, MAGIC, MAGIC_LONG_TOPIC
 from dueline.store.restore import damaged
 
 __all__ = ["Damage", "Scan", "Walk", "scan"]
 
-_MAGIC_BYTES: Final = MAGIC.to_bytes(4, "big")
+_MAGICS: Final = re.compile(
+    b"|".join(re.escape(magic.to_bytes(4, "big")) for magic in (MAGIC, packed.MAGIC))
+)
 _CHECK_ROWS: Final = 50_000
-_CHECK_BYTES: Final = 64 << 20
+_CHECK_BYTES: Final = 40 << 20
 _BLOCK: Final = 1 << 20
 
 
@@ -124,12 +129,11 @@ class Walk:
         view, base, limit = self.view, self.base, len(self.view)
         unpack = SIZE_MAGIC_POSITION.unpack_from
         previous = -1
-        while at + RECORD_SIZE_MIN <= self.data_end:
+        while at + SIZE_MIN <= self.data_end:
             size, magic, position = unpack(view, at)
-            if (
-                magic in (MAGIC, MAGIC_LONG_TOPIC)
-                and position == base + at
-                and RECORD_SIZE_MIN <= size <= self.data_end - at
+            if SIZE_MIN <= size <= self.data_end - at and (
+                magic == packed.MAGIC
+                or (magic in (MAGIC, MAGIC_LONG_TOPIC) and position == base + at)
             ):
                 positions.append(base + at)
                 sizes.append(size)
@@ -183,12 +187,10 @@ class Walk:
         at = start
         while at < self.data_end:
             block = bytes(self.view[at : min(at + _BLOCK + 3, self.data_end)])
-            found = block.find(_MAGIC_BYTES)
-            while found >= 0:
-                candidate = at + found - 4
+            for found in _MAGICS.finditer(block):
+                candidate = at + found.start() - 4
                 if candidate >= start and self._is_sound(candidate):
                     return candidate
-                found = block.find(_MAGIC_BYTES, found + 1)
             at += _BLOCK
         return -1
 

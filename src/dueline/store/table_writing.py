@@ -132,7 +132,7 @@ class TablePutter:
             core.check_open()
             core.room.check_send()
             sizes = np.concatenate([part.sizes for part in parts])
-            core.check_size(int(sizes.max()), is_delayed=True)
+            core.check_size(max(part.size_bytes_max for part in parts), is_delayed=True)
             with Append(core, core.delay, sizes, numbers=replaced) as append:
                 positions = append.positions
                 store_ms = append.stamp()

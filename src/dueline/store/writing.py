@@ -22,7 +22,7 @@ from dueline.message import DELAY_LOG_MARK, Message, message_id
 from dueline.store import control, singles
 from dueline.store.append import Append
 from dueline.store.core import Core
-from dueline.store.draft import Draft, encode_all, prepare
+from dueline.store.draft import Draft, encode_all, encode_delayed, prepare
 from dueline.store.kernels import Int64s
 from dueline.store.log import Log
 from dueline.store.record import MARK_DELAYED, MARK_GROUP, reference
@@ -126,8 +126,8 @@ class Putter:
         return results
 
     def _end_of(self, log: Log, drafts: list[Draft]) -> int:
-        """Where a log would end with these messages."""
-        sizes = self._sizes(drafts)
+        """Where the delay log would end with these messages."""
+        sizes = self._delayed_sizes(drafts)
         if len(drafts) > 1:
             sizes.append(control.encoded_size(0))
         return log.place(sizes)[1]
@@ -135,6 +135,10 @@ class Putter:
     def _sizes(self, drafts: list[Draft]) -> list[int]:
         host = self._core.store_host
         return [draft.size_bytes(host) for draft in drafts]
+
+    def _delayed_sizes(self, drafts: list[Draft]) -> list[int]:
+        host = self._core.store_host
+        return [draft.delayed_size_bytes(host) for draft in drafts]
 
     def _put_ordinary(self, drafts: list[Draft]) -> list[PutResult]:
         """Append to the commit log; the caller holds its lock."""
@@ -179,7 +183,7 @@ class Putter:
         """
         core = self._core
         host = core.store_host
-        sizes = self._sizes(drafts)
+        sizes = self._delayed_sizes(drafts)
         count = len(drafts)
         if replaced is None and count > 1:
             replaced = control.NO_NUMBERS
@@ -190,11 +194,11 @@ class Putter:
             first_seq = core.next_seq
             offsets = [self._next_delay_offset(draft) for draft in drafts]
             append.write(
-                encode_all(
+                encode_delayed(
                     drafts,
                     positions=places,
                     queue_offsets=offsets,
-                    marks=[flags | seq for seq in range(first_seq, first_seq + count)],
+                    first_mark=flags | first_seq,
                     store_ms=store_ms,
                     store_host=host,
                 )

@@ -10,6 +10,7 @@ import pytest
 from dueline import compiled
 from dueline.message_rows import ROW_BODY_END, ROW_TEXT_END, ROW_TEXT_START, ROW_WIDTH
 from dueline.store.bulk_rows import BULK_KERNELS
+from dueline.store.packed import HEAD_SIZE, PLACE_WIDTH
 
 pytest.importorskip("numba")
 
@@ -28,13 +29,32 @@ def column(text: bytes, *offsets: int) -> tuple[Any, Any]:
     return np.frombuffer(text, dtype=np.uint8), np.array(offsets, dtype=np.int64)
 
 
-def measured(kernels: Any, keys: tuple[Any, Any], body_end: int = 4) -> tuple[int, Any, list[int]]:
+def measured(
+    kernels: Any, keys: tuple[Any, Any], body_end: int = 4, *, is_packed: bool = False
+) -> tuple[int, Any, list[int]]:
     empty = NO_BYTES, np.zeros(2, dtype=np.int64)
     rows = np.zeros((1, ROW_WIDTH), dtype=np.int64)
     rows[0, ROW_BODY_END] = body_end
     sizes = np.zeros((2, 1), dtype=np.int64)
     dues = np.array([1_000], dtype=np.int64)
-    total = kernels.measure(*empty, *keys, *empty, 2, dues, HEADS, 80, 4, rows, sizes[0], sizes[1])
+    packings = np.empty((1, PLACE_WIDTH), dtype=np.int64)
+    total = kernels.measure(
+        *(
+            *empty,
+            *keys,
+            *empty,
+            2,
+            dues,
+            HEADS,
+            80,
+            4,
+            is_packed,
+            rows,
+            sizes[0],
+            sizes[1],
+            packings,
+        )
+    )
     return total, rows, sizes[:, 0].tolist()
 
 
@@ -50,6 +70,13 @@ def test_sizes_are_those_of_what_is_written(kernels: Any) -> None:
     empty = NO_BYTES, np.zeros(2, dtype=np.int64)
     assert kernels.write_texts(*empty, *column(b"ab c", 0, 4), *empty, PREFIX, 7, rows, out)
     assert out.tobytes() == text
+
+
+def test_packed_records_have_their_own_size(kernels: Any) -> None:
+    _, _, (text_size, size) = measured(kernels, column(b"ab c", 0, 4), is_packed=True)
+
+    assert size == HEAD_SIZE + 4 + len(bytes.fromhex("AB000000000007")) + len(b"KEYS\x01ab c") + 5
+    assert text_size > size // 2, "of the record that it stands for"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from tests.unit.store.making import START_MS
+from tests.unit.store.packing import unpacked_rows
 from tests.unit.store.test_bulk import HOST, RULES
 from tests.unit.store.test_record import V6
 
@@ -19,6 +20,8 @@ from dueline.message import UniqueIds
 from dueline.store import bulk
 from dueline.store.block import BLOCK_KERNELS
 from dueline.store.bulk_rows import BULK_KERNELS, BulkRows, Finished, Places, UsualRows
+from dueline.store.layout import split
+from dueline.store.record import is_packed
 
 pytest.importorskip("numba")
 
@@ -31,7 +34,7 @@ ROWS = st.tuples(
     st.integers(0, 99_999),
     TEXTS,
     TEXTS,
-    TEXTS,
+    st.one_of(TEXTS, st.binary(max_size=20).map(lambda data: data.hex().upper())),
 )
 
 
@@ -86,6 +89,12 @@ def finished(rows: bulk.Prepared) -> Finished:
     return found
 
 
+def records_of(data: Any, rows: bulk.Prepared) -> list[bytes]:
+    """Each record as it will be read."""
+    assert list(map(len, split(data.data))) == rows.sizes.tolist()
+    return unpacked_rows(data.tobytes(), [7 * row + 5 for row in range(len(rows))])
+
+
 @given(st.lists(ROWS, max_size=8), st.integers(0, 3), st.sampled_from([HOST, V6]))
 def test_kernels_and_arrays_agree(rows: list[Any], skipped: int, host: bytes) -> None:
     table = table_of([("t", b"skipped", 1, None, 0, "k", "g", "i")] * skipped + rows)
@@ -105,7 +114,8 @@ def test_kernels_and_arrays_agree(rows: list[Any], skipped: int, host: bytes) ->
     assert isinstance(found["rows"], UsualRows)
     assert isinstance(expected["rows"], bulk.Bulk)
     one, other = finished(found["rows"]), finished(expected["rows"])
-    assert one.data.tobytes() == other.data.tobytes()
+    assert records_of(one.data, found["rows"]) == records_of(other.data, expected["rows"])
+    assert {is_packed(each) for each in split(one.data.data)} <= {host == HOST}
     assert one.hashes.tolist() == other.hashes.tolist()
     assert one.owners.tolist() == other.owners.tolist()
     assert found["ids"] == expected["ids"]
@@ -117,12 +127,16 @@ def test_ids_that_are_missing_are_made(rows: list[Any]) -> None:
     with compiled.switched_off():
         expected = encoded(table_of(rows), HOST)
 
-    for name in ("refused", "details", "sizes", "due_ms", "ids"):
+    for name in ("refused", "details", "due_ms", "ids"):
         assert found.get(name) == expected.get(name)
     if "ids" in found:
-        written = finished(found["rows"]).data.tobytes()
-        given = found["rows"].unique_ids.to_pylist()
-        assert all(b"UNIQ_KEY\x01" + each in written for each in given)
+        one, other = finished(found["rows"]), finished(expected["rows"])
+        written = records_of(one.data, found["rows"])
+        assert list(map(len, written)) == expected["sizes"]
+        assert list(map(len, records_of(other.data, expected["rows"]))) == expected["sizes"]
+        assert found["rows"].size_bytes_max >= max(expected["sizes"], default=0)
+        for each, record in zip(found["rows"].unique_ids.to_pylist(), written, strict=True):
+            assert b"UNIQ_KEY\x01" + each in record
 
 
 def test_properties_that_no_record_can_hold_are_refused() -> None:

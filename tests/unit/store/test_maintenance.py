@@ -176,10 +176,10 @@ def test_long_delay_keeps_its_segment_and_is_delivered(store: Store, wall: Wall)
 
 
 def sparse(store: Store, wall: Wall) -> None:
-    """A closed segment of 100 short messages of which one is still pending."""
+    """A closed segment of some 150 short messages of which one is still pending."""
     store.put_all([delayed(1000, b"%d" % number, KEYS=f"k{number}") for number in range(50)])
     store.put(delayed(50 * KEPT_MS, b"survivor", KEYS="survivor"))
-    store.put_all([delayed(1000, b"%d" % number) for number in range(60)])
+    store.put_all([delayed(1000, b"%d" % number) for number in range(150)])
     store.checkpoint()
     carry_over(store, ahead_ms=2000)
     wall.advance(2000)

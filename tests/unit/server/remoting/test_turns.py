@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from tests.conftest import EXAMPLES
 from tests.unit.server.remoting.world import Client, RemotingWorld, remoting_world
+from tests.unit.store.packing import unpacked_rows
 from tests.unit.wire.turn_oracle import sends
 
 from dueline import compiled
@@ -109,7 +110,7 @@ def contents(world: RemotingWorld) -> list[Any]:
             found.append((topic, queue_id, record[:28] + record[36:76] + record[84:]))
     pending = store._core.timeline.open.units()
     for position, size in zip(pending.position.tolist(), pending.size.tolist(), strict=True):
-        record = bytes(store._core.delay.read(position, size))
+        (record,) = unpacked_rows(bytes(store._core.delay.read(position, size)), [position])
         found.append(record[:28] + record[36:76] + record[84:])
     return found
 

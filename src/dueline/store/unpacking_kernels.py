@@ -1,0 +1,273 @@
+"""Packed records to those that they stand for, compiled; the plain twin is `record.unpacked`.
+
+`measure` says how many bytes each row will have, and looks whether it is sound; `expand` writes
+them. Whatever is not a sound packed record, of its row's size, is left as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dueline.byte_kernels import digit_count, put_big, put_bytes, put_number, u32
+from dueline.compiled import BYTES, kernel
+from dueline.message import QUEUE_ID_MAX
+from dueline.store import record
+from dueline.store.crc_kernels import crc
+from dueline.store.layout import MARK_AT
+from dueline.store.packed import (
+    CHECKED_AT,
+    FLAGS,
+    HEAD_SIZE,
+    IS_MEMBER,
+    IS_RARE,
+    IS_TIMER,
+    MAGIC,
+    NUMBER_MAX,
+    RARE_SIZE,
+    SAYS_DUE,
+    SIZE_MIN,
+    TEXT_SIZE_MAX,
+    V6,
+)
+from dueline.store.property_bytes import (
+    DELIVER,
+    DUE,
+    HEX,
+    LEVEL,
+    REAL_QUEUE,
+    REAL_TOPIC,
+    TIMER,
+    UNIQUE,
+)
+from dueline.store.record import MARK_CHECK_SHIFT, MARK_DELAYED, MARK_GROUP, MARK_PRESENT
+from dueline.store.record_kernels import HEADER_SIZE, fold_header, folded_crc
+
+__all__ = ["expand", "measure"]
+
+Bytes8 = npt.NDArray[np.uint8]
+Int64s = npt.NDArray[np.int64]
+
+_SEPARATOR: Final = 2
+_PLACES: Final = "Array(int64, 1, 'C', True)"
+_RECORD_MAGIC: Final = record.MAGIC
+_MARK: Final = MARK_PRESENT | MARK_DELAYED
+
+
+@kernel(f"int64({BYTES}, int64)")
+def _u8(data: Bytes8, at: int) -> Any:
+    return np.int64(data[at])
+
+
+@kernel(f"int64({BYTES}, int64)")
+def _u16(data: Bytes8, at: int) -> Any:
+    return np.int64(data[at]) << 8 | np.int64(data[at + 1])
+
+
+@kernel(f"int64({BYTES}, int64)")
+def _u48(data: Bytes8, at: int) -> Any:
+    return _u16(data, at) << 32 | u32(data, at + 2)
+
+
+@kernel(f"int64({BYTES}, int64, int64)")
+def _text_size(data: Bytes8, start: int, text: int) -> Any:
+    """How long the properties are, if `text` bytes of them are kept; -1: longer than can be."""
+    flags, topic, id_size = _u8(data, start + 12), _u8(data, start + 13), _u8(data, start + 15)
+    size = text
+    if id_size:
+        if _u8(data, start + 14) > size:
+            return -1
+        size += (1 if size else 0) + len(UNIQUE) + 2 * id_size
+    when = _u48(data, start + 52)
+    if flags & SAYS_DUE:
+        if _u8(data, start + 16) > size:
+            return -1
+        size += (1 if size else 0) + len(DELIVER) + digit_count(when)
+    if flags & IS_TIMER:
+        size += len(DUE) + digit_count(when)
+    size += len(REAL_TOPIC) + topic + len(REAL_QUEUE) + digit_count(_u16(data, start + 20))
+    return size if size <= TEXT_SIZE_MAX else -1
+
+
+@kernel(f"int64({BYTES}, int64, int64, int64)")
+def _size(data: Bytes8, start: int, end: int, position: int) -> Any:
+    """How long the record is that a packed one stands for; 0: it is none."""
+    if end - start < SIZE_MIN or u32(data, start + 4) != MAGIC or u32(data, start) != end - start:
+        return 0
+    flags, topic = _u8(data, start + 12), _u8(data, start + 13)
+    body = u32(data, start + 16) & 0xFFFFFF
+    kept = HEAD_SIZE + (RARE_SIZE if flags & IS_RARE else 0) + body + _u8(data, start + 15)
+    text = end - start - topic - kept
+    if flags & ~FLAGS or topic == 0 or text < 0:
+        return 0
+    if flags & IS_RARE and u32(data, start + HEAD_SIZE + 4) & V6:
+        return 0
+    if _u48(data, start + 22) > NUMBER_MAX:
+        return 0
+    if not flags & IS_TIMER and _u48(data, start + 52) > QUEUE_ID_MAX:
+        return 0
+    check = np.int64(crc(data, start + CHECKED_AT, end))
+    check ^= (end - start) ^ (position & 0xFFFFFFFF) ^ position >> 32
+    if check != u32(data, start + 8):
+        return 0
+    size = _text_size(data, start, text)
+    if size < 0:
+        return 0
+    own = len(TIMER) if flags & IS_TIMER else len(LEVEL)
+    return HEADER_SIZE + body + 1 + own + 2 + size
+
+
+@kernel(f"int64({BYTES}, {_PLACES}, {_PLACES}, int64[::1])")
+def measure(data: Bytes8, offsets: Int64s, positions: Int64s, sizes: Int64s) -> int:
+    """How many bytes each row will have, as a negative number where it is a packed record.
+
+    Args:
+        offsets: of the rows in `data`, and their end.
+        positions: where each row was read.
+
+    Returns:
+        How many bytes all of them will have together.
+    """
+    total = 0
+    for row in range(len(positions)):
+        start, end = offsets[row], offsets[row + 1]
+        sizes[row] = 0
+        if start < 0 or end > len(data) or end < start:
+            continue
+        sizes[row] = end - start
+        size = _size(data, start, end, positions[row])
+        if size > 0:
+            sizes[row] = -size
+        total += abs(sizes[row])
+    return total
+
+
+@kernel("void(uint8[::1], int64, int64, int64)")
+def _make_room(out: Bytes8, at: int, end: int, size: int) -> None:
+    """Move out[at:end] by `size` bytes."""
+    part = out[at : end + size]
+    for behind in range(end - at):
+        place = end - at - 1 - behind
+        part[place + size] = part[place]
+
+
+@kernel("int64(uint8[::1], int64, int64, int64, int64)")
+def _open(out: Bytes8, start: int, end: int, place: int, size: int) -> Any:
+    """Make room in the text out[start:end] for a property; returns where it begins."""
+    if place:
+        _make_room(out, start + place, end, size + 1)
+        out[start + place] = _SEPARATOR
+        return start + place + 1
+    if end > start:
+        _make_room(out, start, end, size + 1)
+        out[start + size] = _SEPARATOR
+    return start
+
+
+@kernel(f"int64(uint8[::1], int64, {BYTES}, int64, int64, int64, int64)")
+def _put_properties(
+    out: Bytes8, at: int, data: Bytes8, start: int, id_at: int, text_at: int, topic_at: int
+) -> Any:
+    """All properties of the record data[start:]; returns their end."""
+    flags, id_size = _u8(data, start + 12), text_at - id_at
+    end = put_bytes(out, at, data, text_at, topic_at)
+    if id_size:
+        had = 1 if end > at else 0
+        place = _open(out, at, end, _u8(data, start + 14), len(UNIQUE) + 2 * id_size)
+        place = put_bytes(out, place, UNIQUE, 0, len(UNIQUE))
+        digits = out[place : place + 2 * id_size]
+        for number in range(id_size):
+            value = data[id_at + number]
+            digits[2 * number] = HEX[value >> 4]
+            digits[2 * number + 1] = HEX[value & 15]
+        end += had + len(UNIQUE) + 2 * id_size
+    when = _u48(data, start + 52)
+    if flags & SAYS_DUE:
+        had = 1 if end > at else 0
+        size = len(DELIVER) + digit_count(when)
+        place = _open(out, at, end, _u8(data, start + 16), size)
+        put_number(out, put_bytes(out, place, DELIVER, 0, len(DELIVER)), when)
+        end += had + size
+    if flags & IS_TIMER:
+        end = put_number(out, put_bytes(out, end, DUE, 0, len(DUE)), when)
+    end = put_bytes(out, end, REAL_TOPIC, 0, len(REAL_TOPIC))
+    end = put_bytes(out, end, data, topic_at, topic_at + _u8(data, start + 13))
+    end = put_bytes(out, end, REAL_QUEUE, 0, len(REAL_QUEUE))
+    return put_number(out, end, _u16(data, start + 20))
+
+
+@kernel(f"int64({BYTES}, int64, int64)")
+def _body_crc(data: Bytes8, start: int, end: int) -> Any:
+    return np.int64(crc(data, start, end)) & 0x7FFFFFFF
+
+
+@kernel(f"int64(uint8[::1], int64, int64, {BYTES}, int64, int64, int64)")
+def _put_record(
+    out: Bytes8, at: int, size: int, data: Bytes8, start: int, end: int, position: int
+) -> Any:
+    """Write the record that a sound packed one stands for; returns its end."""
+    record_at = at
+    flags = _u8(data, start + 12)
+    body = u32(data, start + 16) & 0xFFFFFF
+    body_at = start + HEAD_SIZE + (RARE_SIZE if flags & IS_RARE else 0)
+    id_at = body_at + body
+    text_at = id_at + _u8(data, start + 15)
+    topic_at = end - _u8(data, start + 13)
+    store_ms = _u48(data, start + 28)
+    when = _u48(data, start + 52)
+    mark = _MARK | _u48(data, start + 22) | (MARK_GROUP if flags & IS_MEMBER else 0)
+    at = put_big(out, at, size, 4)
+    at = put_big(out, at, _RECORD_MAGIC, 4)
+    at = put_big(out, at, _body_crc(data, body_at, id_at), 4)
+    at = put_big(out, at, 0 if flags & IS_TIMER else when, 4)
+    at = put_big(out, at, u32(data, start + HEAD_SIZE) if flags & IS_RARE else 0, 4)
+    at = put_big(out, at, _u48(data, start + 58), 8)
+    at = put_big(out, at, position, 8)
+    at = put_big(out, at, u32(data, start + HEAD_SIZE + 4) if flags & IS_RARE else 0, 4)
+    at = put_big(out, at, _u48(data, start + 34), 8)
+    at = put_bytes(out, at, data, start + 40, start + 44)
+    at = put_big(out, at, _u16(data, start + 44), 4)
+    at = put_big(out, at, store_ms, 8)
+    at = put_bytes(out, at, data, start + 46, start + 50)
+    at = put_big(out, at, _u16(data, start + 50), 4)
+    at = put_big(out, at, u32(data, start + HEAD_SIZE + 8) if flags & IS_RARE else 0, 4)
+    at = put_big(out, at, mark, 8)
+    at = put_big(out, at, body, 4)
+    at = put_bytes(out, at, data, body_at, id_at)
+    tail_at = at
+    if flags & IS_TIMER:
+        out[at] = len(TIMER)
+        at = put_bytes(out, at + 1, TIMER, 0, len(TIMER))
+    else:
+        out[at] = len(LEVEL)
+        at = put_bytes(out, at + 1, LEVEL, 0, len(LEVEL))
+    text = at + 2
+    at = _put_properties(out, text, data, start, id_at, text_at, topic_at)
+    put_big(out, text - 2, at - text, 2)
+    check = fold_header(out, record_at) ^ folded_crc(crc(out, tail_at, at))
+    put_big(out, record_at + MARK_AT, mark | check << MARK_CHECK_SHIFT, 8)
+    return at
+
+
+@kernel(f"int64({BYTES}, {_PLACES}, {_PLACES}, int64[::1], uint8[::1])")
+def expand(data: Bytes8, offsets: Int64s, positions: Int64s, sizes: Int64s, out: Bytes8) -> int:
+    """Write all rows, one after the other, as `measure` has measured them.
+
+    Returns:
+        Where they end; -1: they have other sizes.
+    """
+    at = 0
+    for row in range(len(positions)):
+        size, end = abs(sizes[row]), at
+        if at + size > len(out):
+            return -1
+        if sizes[row] < 0:
+            end = _put_record(out, at, size, data, offsets[row], offsets[row + 1], positions[row])
+        else:
+            end = put_bytes(out, at, data, offsets[row], offsets[row] + size)
+        if end != at + size:
+            return -1
+        at = end
+    return at

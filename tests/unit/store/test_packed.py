@@ -1,0 +1,137 @@
+"""Packed records: what is read of them is what they were packed from, byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.store import packing as making
+from tests.unit.store.packing import USUAL_TEXT, packed_of, resealed, usual_record
+
+from dueline.errors import CorruptRecord
+from dueline.store import packed
+from dueline.store import record as records
+from dueline.store.packed import Packing
+from dueline.store.record import Record, seal
+
+
+@given(making.records(), st.binary(max_size=3))
+def test_a_packed_record_is_read_as_what_it_stands_for(
+    made: tuple[Record, bytes], behind: bytes
+) -> None:
+    record, text = made
+    data = packed_of(record, text)
+    if data is None:
+        return
+    view = memoryview(data + behind)
+
+    assert records.unpacked(view, record.position) == seal(record)
+    assert records.decode(view, position=record.position).encode() == seal(record)
+    assert records.is_packed(view)
+    assert records.is_sound(view[: len(data)], record.position)
+    assert len(data) < len(seal(record))
+    assert data[-1], "so the end of what was written is not taken for zeros"
+
+
+def usual(text: bytes = USUAL_TEXT) -> tuple[Record, bytes]:
+    record = usual_record(text)
+    data = packed_of(record, text)
+    assert data is not None
+    return record, data
+
+
+def test_a_usual_message_needs_two_thirds() -> None:
+    record, data = usual()
+
+    assert len(data) == packed.HEAD_SIZE + 40 + 16 + len(b"KEYS\x01k") + 16
+    assert len(seal(record)) == 88 + 40 + 20 + 2 + len(record.properties)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"\x02KEYS\x01k", b"KEYS\x01k\x02"],
+    ids=["nothing", "a separator first", "a separator last"],
+)
+def test_some_properties_are_not_packed(text: bytes) -> None:
+    assert packed.packing_of(text, None) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"UNIQ_KEY\x01ab",
+        b"UNIQ_KEY\x01ABC",
+        b"UNIQ_KEY\x01",
+        b"UNIQ_KEY\x01AB\n",
+        b"XUNIQ_KEY\x01AB",
+        b"UNIQ_KEY\x01AB\x01CD",
+        b"UNIQ_KEY\x01" + b"AB" * 256,
+        b"X\x01" + b"x" * 254 + b"\x02UNIQ_KEY\x01AB",
+        b"TIMER_DELIVER_MS\x0178",
+        b"TIMER_DELIVER_MS\x01770",
+        b"TIMER_DELIVER_MS\x01077",
+        b"XTIMER_DELIVER_MS\x0177",
+    ],
+)
+def test_other_properties_stay_as_they_are(text: bytes) -> None:
+    assert packed.packing_of(text, 77) == Packing(text, b"", 0, None)
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    record, data = usual()
+
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(CorruptRecord):
+            records.decode(bytes(flipped), position=record.position)
+
+
+def test_a_record_at_another_place_is_none() -> None:
+    record, data = usual()
+
+    for place in (0, record.position + 1, record.position + (1 << 32)):
+        with pytest.raises(CorruptRecord, match="CRC"):
+            records.decode(data, position=place)
+
+
+def test_cut_records_are_noticed() -> None:
+    record, data = usual()
+
+    for size in range(len(data)):
+        with pytest.raises(CorruptRecord):
+            records.decode(data[:size], position=record.position)
+
+
+@given(st.data())
+def test_whatever_has_a_right_crc_is_read_or_refused(data: st.DataObject) -> None:
+    record, sound = usual(data.draw(st.sampled_from([USUAL_TEXT, b"UNIQ_KEY\x01AB", b"A\x01B"])))
+    changed = bytearray(sound)
+    for at in data.draw(st.lists(st.integers(12, packed.HEAD_SIZE - 1), min_size=1, max_size=4)):
+        changed[at] = data.draw(st.sampled_from([0, 1, 2, 3, 7, 8, 15, 16, 127, 128, 255]))
+    hostile = resealed(bytes(changed), record.position)
+
+    try:
+        found = records.decode(hostile, position=record.position)
+    except CorruptRecord:
+        return
+    assert len(found.properties) < 1 << 16
+    again = seal(found)
+    assert records.decode(again, position=record.position) == found
+
+
+def test_hostile_fields_are_refused() -> None:
+    record, data = usual()
+    for at, value in (
+        (12, 0x11),  # a flag that nobody knows
+        (13, 0),  # no topic
+        (13, 255),  # a topic that begins before the text
+        (14, 7),  # a place behind the text
+        (16, 0xFF),  # and another one
+        (17, 1),  # a body that is longer than the record
+        (22, 0x10),  # a number that the mark has no room for
+    ):
+        changed = bytearray(data)
+        changed[at] = value
+        with pytest.raises(CorruptRecord):
+            records.decode(resealed(bytes(changed), record.position), position=record.position)
