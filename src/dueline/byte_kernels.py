@@ -16,11 +16,24 @@ import numpy.typing as npt
 
 from dueline.compiled import BYTES, kernel
 
-__all__ = ["digit_count", "put_big", "put_bytes", "put_number", "u32", "u64"]
+__all__ = [
+    "begins",
+    "digit_count",
+    "eight",
+    "four",
+    "index_of",
+    "put_big",
+    "put_bytes",
+    "put_number",
+    "u32",
+    "u64",
+]
 
 Bytes8 = npt.NDArray[np.uint8]
 
 _ZERO: Final = 0x30
+_ONES: Final = np.uint64(0x0101010101010101)
+_TOPS: Final = np.uint64(0x8080808080808080)
 
 
 @kernel(f"int64({BYTES}, int64)")
@@ -62,19 +75,70 @@ def put_bytes(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
 @kernel("int64(int64)")
 def digit_count(value: int) -> int:
     """Of a number from 0 on."""
-    count = 1
-    while value >= 10:
-        value //= 10
+    count, limit = 1, 10
+    while value >= limit and count < 19:
+        limit *= 10
         count += 1
     return count
 
 
 @kernel("int64(uint8[::1], int64, int64)")
 def put_number(out: Bytes8, at: int, value: int) -> int:
-    end = at + digit_count(value)
-    place = end
-    while place > at:
-        place -= 1
-        out[place] = _ZERO + value % 10
-        value //= 10
-    return end
+    """Write the digits of a number from 0 on; returns where they end."""
+    size = digit_count(value)
+    target = out[at : at + size]
+    rest = np.uint64(value)  # without a sign a division by 10 takes half of the time
+    for behind in range(size):
+        tenth = rest // np.uint64(10)
+        target[size - 1 - behind] = np.uint64(_ZERO) + (rest - tenth * np.uint64(10))
+        rest = tenth
+    return at + size
+
+
+@kernel(f"boolean({BYTES}, int64, int64, {BYTES})")
+def begins(data: Bytes8, start: int, end: int, prefix: Bytes8) -> bool:
+    """Does data[start:end] begin with these bytes?"""
+    if end - start < len(prefix):
+        return False
+    part = data[start : start + len(prefix)]
+    is_same = True
+    for place in range(len(part)):
+        is_same &= part[place] == prefix[place]
+    return is_same
+
+
+@kernel(f"uint64({BYTES}, int64)")
+def four(part: Bytes8, at: int) -> np.uint64:
+    """Four bytes, the least significant one first."""
+    return (
+        np.uint64(part[at])
+        | np.uint64(part[at + 1]) << np.uint64(8)
+        | np.uint64(part[at + 2]) << np.uint64(16)
+        | np.uint64(part[at + 3]) << np.uint64(24)
+    )
+
+
+@kernel(f"uint64({BYTES}, int64)")
+def eight(part: Bytes8, at: int) -> np.uint64:
+    """Eight bytes, the least significant one first."""
+    return four(part, at) | four(part, at + 4) << np.uint64(32)
+
+
+@kernel(f"int64({BYTES}, int64, int64, int64)")
+def index_of(data: Bytes8, start: int, end: int, byte: int) -> int:
+    """Where a byte first is in data[start:end]; the end if it is not there.
+
+    Eight bytes at a time: those that are the wanted one become 0, and a subtraction tells whether
+    there is a 0 among them.
+    """
+    part = data[start:end]
+    wanted = np.uint64(byte) * _ONES
+    at = 0
+    while at + 8 <= len(part):
+        word = eight(part, at) ^ wanted
+        if (word - _ONES) & ~word & _TOPS:
+            break
+        at += 8
+    while at < len(part) and part[at] != byte:
+        at += 1
+    return start + at

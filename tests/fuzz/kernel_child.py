@@ -267,9 +267,10 @@ class Packing:
         if self._generator.random() < 0.2:
             offsets[self._generator.randrange(4)] = self._generator.randrange(-9, len(data) + 9)
         sizes = np.empty(3, dtype=np.int64)
-        total = self._unpacking.measure(data, offsets, positions, sizes)
+        starts, ends = offsets[:-1].copy(), offsets[1:].copy()
+        total = self._unpacking.measure(data, starts, ends, positions, sizes)
         out = np.empty(total, dtype=np.uint8)
-        assert self._unpacking.expand(data, offsets, positions, sizes, out) == total
+        assert self._unpacking.expand(data, starts, ends, positions, sizes, out) == total
         self.unpacked_count += int((sizes < 0).sum())
         text = read_only(np.frombuffer(changed(self._generator, USUAL_TEXT), dtype=np.uint8))
         places = np.empty(PLACE_WIDTH, dtype=np.int64)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import put_big, put_bytes, u32
+from dueline.byte_kernels import begins, index_of, put_big, put_bytes, u32
 from dueline.compiled import BYTES, kernel
 from dueline.store.copies import ID, ID_END, KEYS, KEYS_END, TAG, TAG_END
 from dueline.store.crc_kernels import crc
@@ -38,17 +38,6 @@ _KEYS: Final = np.frombuffer(b"KEYS\x01", dtype=np.uint8)
 _TAGS: Final = np.frombuffer(b"TAGS\x01", dtype=np.uint8)
 
 
-@kernel(f"boolean({BYTES}, int64, int64, {BYTES})")
-def _begins(data: Bytes8, start: int, end: int, name: Bytes8) -> bool:
-    """Does data[start:end] begin with a name?"""
-    if end - start < len(name):
-        return False
-    for place in range(len(name)):
-        if data[start + place] != name[place]:
-            return False
-    return True
-
-
 @kernel(f"void({BYTES}, int64, int64, int64[::1])")
 def _find(data: Bytes8, start: int, end: int, values: Int64s) -> None:
     """Where the values are that are indexed, the first of each name: as `copies` numbers them.
@@ -59,14 +48,12 @@ def _find(data: Bytes8, start: int, end: int, values: Int64s) -> None:
         values[place] = end
     at = start
     while at < end:
-        stop = at
-        while stop < end and data[stop] != 2:
-            stop += 1
-        if values[ID] == end and _begins(data, at, stop, _UNIQ_KEY):
+        stop = index_of(data, at, end, 2)
+        if values[ID] == end and begins(data, at, stop, _UNIQ_KEY):
             values[ID], values[ID_END] = at + len(_UNIQ_KEY), stop
-        elif values[KEYS] == end and _begins(data, at, stop, _KEYS):
+        elif values[KEYS] == end and begins(data, at, stop, _KEYS):
             values[KEYS], values[KEYS_END] = at + len(_KEYS), stop
-        elif values[TAG] == end and _begins(data, at, stop, _TAGS):
+        elif values[TAG] == end and begins(data, at, stop, _TAGS):
             values[TAG], values[TAG_END] = at + len(_TAGS), stop
         at = stop + 1
 

@@ -31,7 +31,7 @@ from dueline.store import kernels
 from dueline.store.files import POSITION_NAME, Bytes, File, Files, byte_view
 from dueline.store.record import BLANK_MAGIC
 from dueline.store.segment import Segment, missing
-from dueline.store.unpacking import expanded
+from dueline.store.unpacking import expanded, expanded_from
 
 __all__ = ["BLANK_SIZE", "Log", "LogReader", "segment_name"]
 
@@ -84,6 +84,10 @@ class LogReader:
         buffers = []
         outside = (sizes < 0) | (positions - bases + sizes > self.segment_size_bytes)
         sizes = np.where(outside, 0, sizes).astype(np.int32)
+        if len(segments) == 1 and not self.is_foreign:
+            found = self._expanded(int(segments[0]), positions, sizes)
+            if found is not None:
+                return found
         for number, base in enumerate(segments.tolist()):
             try:
                 buffers.append(pa.py_buffer(self.file_of(base).view()))
@@ -94,6 +98,18 @@ class LogReader:
             buffers, segment_index.astype(np.int32), (positions - bases).astype(np.int32), sizes
         )
         return found if self.is_foreign else expanded(found, positions)
+
+    def _expanded(
+        self, base: int, positions: Positions, sizes: npt.NDArray[np.int32]
+    ) -> pa.BinaryArray | None:
+        """Records of one segment, without a copy of what is packed; None: nothing is."""
+        try:
+            data = self.file_of(base).view()
+        except NotFound:
+            return None
+        if len(data) < self.segment_size_bytes:
+            return None
+        return expanded_from(data, positions - base, sizes.astype(np.int64), positions)
 
     def size_at(self, position: int) -> int:
         """How many bytes a record takes, as its first ones say."""

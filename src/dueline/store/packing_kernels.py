@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import digit_count, put_big, put_bytes
+from dueline.byte_kernels import begins, digit_count, index_of, put_big, put_bytes
 from dueline.compiled import BYTES, kernel
 from dueline.store.crc_kernels import crc
 from dueline.store.packed import (
@@ -39,18 +39,6 @@ Int64s = npt.NDArray[np.int64]
 
 _SEPARATOR: Final = 2
 _ZERO: Final = 0x30
-
-
-@kernel(f"boolean({BYTES}, int64, int64, {BYTES})")
-def _begins(texts: Bytes8, start: int, end: int, prefix: Bytes8) -> bool:
-    """Does texts[start:end] begin with these bytes?"""
-    if end - start < len(prefix):
-        return False
-    word = texts[start : start + len(prefix)]
-    for place in range(len(prefix)):
-        if word[place] != prefix[place]:
-            return False
-    return True
 
 
 @kernel(f"boolean({BYTES}, int64, int64, int64)")
@@ -101,9 +89,7 @@ def find_places(texts: Bytes8, start: int, end: int, due_ms: int, places: Int64s
     shift = 0  # how many bytes before the id go with the due time
     has_id = False  # or one that is too far away
     while at <= end:
-        stop = at
-        while stop < end and texts[stop] != _SEPARATOR:
-            stop += 1
+        stop = index_of(texts, at, end, _SEPARATOR)
         if stop == at:
             return -1
         place = max(at - 1 - start, 0)
@@ -111,14 +97,14 @@ def find_places(texts: Bytes8, start: int, end: int, due_ms: int, places: Int64s
             due_ms >= 0
             and places[PLACE_DUE_END] == 0
             and place <= PLACE_MAX
-            and _begins(texts, at, stop, DELIVER)
+            and begins(texts, at, stop, DELIVER)
             and _is_number(texts, at + len(DELIVER), stop, due_ms)
         ):
             places[PLACE_DUE], places[PLACE_DUE_END], places[PLACE_DUE_AT] = at, stop, place
             shift = stop - at + 1
         elif (
             not has_id
-            and _begins(texts, at, stop, UNIQUE)
+            and begins(texts, at, stop, UNIQUE)
             and _is_hex(texts, at + len(UNIQUE), stop)
         ):
             has_id = True

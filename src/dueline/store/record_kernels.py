@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import u32, u64
+from dueline.byte_kernels import eight, four, u32
 from dueline.compiled import BYTES, kernel
 from dueline.store.crc_kernels import crc
 from dueline.store.properties import HASH_PRIME
@@ -22,6 +22,9 @@ _V6: Final = 0x30
 _PRIME: Final = np.uint64(HASH_PRIME)
 _LEFT: Final = np.uint64((1 << 32) % HASH_PRIME)
 _LEFT_TWICE: Final = np.uint64((1 << 64) % HASH_PRIME)
+_BUT_CHECK: Final = np.uint64(
+    int.from_bytes((MARK_CHECK_MASK ^ (1 << 64) - 1).to_bytes(8, "big"), "little")
+)
 _LOW: Final = np.uint64(0xFFFFFFFF)
 
 Bytes8 = npt.NDArray[np.uint8]
@@ -29,14 +32,19 @@ Bytes8 = npt.NDArray[np.uint8]
 
 @kernel(f"int64({BYTES}, int64)")
 def fold_header(data: Bytes8, start: int) -> Any:
-    """XOR of the header's 16-bit words, but for queueOffset and position; the mark's check is 0."""
-    value = u64(data, start) ^ u64(data, start + 8) ^ u32(data, start + 16)
-    for at in range(start + 36, start + 76, 8):
-        value ^= u64(data, at)
-    value ^= u64(data, start + 76) & ~MARK_CHECK_MASK ^ u32(data, start + 84)
-    value ^= value >> 32
-    value ^= value >> 16
-    return value & 0xFFFF
+    """XOR of the header's 16-bit words, but for queueOffset and position; the mark's check is 0.
+
+    The words are read with their bytes the other way round, and turned at the end.
+    """
+    head = data[start : start + HEADER_SIZE]
+    value = eight(head, 0) ^ eight(head, 8) ^ four(head, 16)
+    for at in range(36, 76, 8):
+        value ^= eight(head, at)
+    value ^= eight(head, 76) & _BUT_CHECK ^ four(head, 84)
+    value ^= value >> np.uint64(32)
+    value ^= value >> np.uint64(16)
+    low = np.int64(value & np.uint64(0xFFFF))
+    return (low << 8 | low >> 8) & 0xFFFF
 
 
 @kernel("int64(uint32)")

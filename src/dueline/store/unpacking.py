@@ -17,7 +17,7 @@ from dueline.store import kernels, packed
 from dueline.store import record as records
 from dueline.store.kernels import Int64s
 
-__all__ = ["UNPACKING_KERNELS", "expanded"]
+__all__ = ["UNPACKING_KERNELS", "expanded", "expanded_from"]
 
 UNPACKING_KERNELS: Final = "dueline.store.unpacking_kernels"
 
@@ -38,29 +38,58 @@ def expanded(batch: pa.BinaryArray, positions: Int64s) -> pa.BinaryArray:
         LimitExceeded: together they are too much for one array; ask for fewer.
     """
     data, offsets = kernels.buffer_of(batch)
-    starts = offsets[:-1][np.diff(offsets) >= packed.SIZE_MIN]
-    if not bool((data[starts + 4] == _MAGIC[0]).any()):
+    if not _has_packed(data, offsets[:-1], offsets[1:]):
         return batch
-    if not bool((kernels.windows(data, 4)[starts + 4] == _MAGIC).all(axis=1).any()):
-        return batch
-    functions = compiled.ready(UNPACKING_KERNELS)
-    if functions is None and len(starts) >= _WAIT_ROWS_MIN and compiled.load([UNPACKING_KERNELS]):
-        functions = compiled.ready(UNPACKING_KERNELS)
+    functions = _functions(len(batch))
     if functions is None:
         return _interpreted(batch, positions)
-    return _compiled(functions, kernels.read_only(data), offsets, positions)
+    return _compiled(functions, data, offsets[:-1], offsets[1:], positions)
 
 
-def _compiled(functions: Any, data: kernels.Bytes8, offsets: Int64s, positions: Int64s) -> Any:
-    positions = np.ascontiguousarray(positions, dtype=np.int64)
+def expanded_from(
+    data: kernels.Bytes8, starts: Int64s, sizes: Int64s, positions: Int64s
+) -> pa.BinaryArray | None:
+    """The same of records at some places of a segment; None: there is nothing to expand, or no
+    compiled code.
+
+    Raises:
+        LimitExceeded: together they are too much for one array; ask for fewer.
+    """
+    ends = starts + sizes
+    if not _has_packed(data, starts, ends):
+        return None
+    functions = _functions(len(starts))
+    return None if functions is None else _compiled(functions, data, starts, ends, positions)
+
+
+def _has_packed(data: kernels.Bytes8, starts: Int64s, ends: Int64s) -> bool:
+    """Is one of the rows packed, as its magic says?"""
+    starts = starts[ends - starts >= packed.SIZE_MIN]
+    if not bool((data[starts + 4] == _MAGIC[0]).any()):
+        return False
+    return bool((kernels.windows(data, 4)[starts + 4] == _MAGIC).all(axis=1).any())
+
+
+def _functions(row_count: int) -> Any | None:
+    functions = compiled.ready(UNPACKING_KERNELS)
+    if functions is None and row_count >= _WAIT_ROWS_MIN and compiled.load([UNPACKING_KERNELS]):
+        functions = compiled.ready(UNPACKING_KERNELS)
+    return functions
+
+
+def _compiled(
+    functions: Any, data: kernels.Bytes8, starts: Int64s, ends: Int64s, positions: Int64s
+) -> pa.BinaryArray:
+    data = kernels.read_only(data)
+    rows = [np.ascontiguousarray(each, dtype=np.int64) for each in (starts, ends, positions)]
     sizes = np.empty(len(positions), dtype=np.int64)
-    total = _checked(functions.measure(data, offsets, positions, sizes))
+    total = _checked(functions.measure(data, *rows, sizes))
     out = np.empty(total, dtype=np.uint8)
-    if functions.expand(data, offsets, positions, sizes, out) != total:
+    if functions.expand(data, *rows, sizes, out) != total:
         raise AssertionError("records have another size than was measured")
-    ends = np.zeros(len(sizes) + 1, dtype=np.int32)
-    np.cumsum(np.abs(sizes), out=ends[1:])
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(out)]
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int32)
+    np.cumsum(np.abs(sizes), out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(out)]
     return pa.Array.from_buffers(pa.binary(), len(sizes), buffers)
 
 

@@ -35,7 +35,6 @@ from dueline.store.packed import (
 from dueline.store.property_bytes import (
     DELIVER,
     DUE,
-    HEX,
     LEVEL,
     REAL_QUEUE,
     REAL_TOPIC,
@@ -71,68 +70,71 @@ def _u48(data: Bytes8, at: int) -> Any:
     return _u16(data, at) << 32 | u32(data, at + 2)
 
 
-@kernel(f"int64({BYTES}, int64, int64)")
-def _text_size(data: Bytes8, start: int, text: int) -> Any:
+@kernel(f"int64({BYTES}, int64)")
+def _text_size(head: Bytes8, text: int) -> Any:
     """How long the properties are, if `text` bytes of them are kept; -1: longer than can be."""
-    flags, topic, id_size = _u8(data, start + 12), _u8(data, start + 13), _u8(data, start + 15)
+    flags, topic, id_size = _u8(head, 12), _u8(head, 13), _u8(head, 15)
     size = text
     if id_size:
-        if _u8(data, start + 14) > size:
+        if _u8(head, 14) > size:
             return -1
         size += (1 if size else 0) + len(UNIQUE) + 2 * id_size
-    when = _u48(data, start + 52)
+    digits = digit_count(_u48(head, 52))
     if flags & SAYS_DUE:
-        if _u8(data, start + 16) > size:
+        if _u8(head, 16) > size:
             return -1
-        size += (1 if size else 0) + len(DELIVER) + digit_count(when)
+        size += (1 if size else 0) + len(DELIVER) + digits
     if flags & IS_TIMER:
-        size += len(DUE) + digit_count(when)
-    size += len(REAL_TOPIC) + topic + len(REAL_QUEUE) + digit_count(_u16(data, start + 20))
+        size += len(DUE) + digits
+    size += len(REAL_TOPIC) + topic + len(REAL_QUEUE) + digit_count(_u16(head, 20))
     return size if size <= TEXT_SIZE_MAX else -1
 
 
 @kernel(f"int64({BYTES}, int64, int64, int64)")
 def _size(data: Bytes8, start: int, end: int, position: int) -> Any:
     """How long the record is that a packed one stands for; 0: it is none."""
-    if end - start < SIZE_MIN or u32(data, start + 4) != MAGIC or u32(data, start) != end - start:
+    if end - start < SIZE_MIN:
         return 0
-    flags, topic = _u8(data, start + 12), _u8(data, start + 13)
-    body = u32(data, start + 16) & 0xFFFFFF
-    kept = HEAD_SIZE + (RARE_SIZE if flags & IS_RARE else 0) + body + _u8(data, start + 15)
+    head = data[start : start + HEAD_SIZE]
+    if u32(head, 4) != MAGIC or u32(head, 0) != end - start:
+        return 0
+    flags, topic = _u8(head, 12), _u8(head, 13)
+    body = u32(head, 16) & 0xFFFFFF
+    kept = HEAD_SIZE + (RARE_SIZE if flags & IS_RARE else 0) + body + _u8(head, 15)
     text = end - start - topic - kept
     if flags & ~FLAGS or topic == 0 or text < 0:
         return 0
     if flags & IS_RARE and u32(data, start + HEAD_SIZE + 4) & V6:
         return 0
-    if _u48(data, start + 22) > NUMBER_MAX:
+    if _u48(head, 22) > NUMBER_MAX:
         return 0
-    if not flags & IS_TIMER and _u48(data, start + 52) > QUEUE_ID_MAX:
+    if not flags & IS_TIMER and _u48(head, 52) > QUEUE_ID_MAX:
         return 0
     check = np.int64(crc(data, start + CHECKED_AT, end))
     check ^= (end - start) ^ (position & 0xFFFFFFFF) ^ position >> 32
-    if check != u32(data, start + 8):
+    if check != u32(head, 8):
         return 0
-    size = _text_size(data, start, text)
+    size = _text_size(head, text)
     if size < 0:
         return 0
     own = len(TIMER) if flags & IS_TIMER else len(LEVEL)
     return HEADER_SIZE + body + 1 + own + 2 + size
 
 
-@kernel(f"int64({BYTES}, {_PLACES}, {_PLACES}, int64[::1])")
-def measure(data: Bytes8, offsets: Int64s, positions: Int64s, sizes: Int64s) -> int:
+@kernel(f"int64({BYTES}, {_PLACES}, {_PLACES}, {_PLACES}, int64[::1])")
+def measure(data: Bytes8, starts: Int64s, ends: Int64s, positions: Int64s, sizes: Int64s) -> int:
     """How many bytes each row will have, as a negative number where it is a packed record.
 
     Args:
-        offsets: of the rows in `data`, and their end.
-        positions: where each row was read.
+        starts, ends: of the rows in `data`; one that is not within it is empty.
+        positions: where each row stands in its log.
 
     Returns:
         How many bytes all of them will have together.
     """
     total = 0
     for row in range(len(positions)):
-        start, end = offsets[row], offsets[row + 1]
+        start, end = starts[row], ends[row]
         sizes[row] = 0
         if start < 0 or end > len(data) or end < start:
             continue
@@ -166,6 +168,12 @@ def _open(out: Bytes8, start: int, end: int, place: int, size: int) -> Any:
     return start
 
 
+@kernel("int64(int64)")
+def _digit(value: int) -> int:
+    """The hexadecimal digit of a number below 16."""
+    return 0x30 + value + (7 if value > 9 else 0)
+
+
 @kernel(f"int64(uint8[::1], int64, {BYTES}, int64, int64, int64, int64)")
 def _put_properties(
     out: Bytes8, at: int, data: Bytes8, start: int, id_at: int, text_at: int, topic_at: int
@@ -180,18 +188,24 @@ def _put_properties(
         digits = out[place : place + 2 * id_size]
         for number in range(id_size):
             value = data[id_at + number]
-            digits[2 * number] = HEX[value >> 4]
-            digits[2 * number + 1] = HEX[value & 15]
+            digits[2 * number] = _digit(value >> 4)
+            digits[2 * number + 1] = _digit(value & 15)
         end += had + len(UNIQUE) + 2 * id_size
     when = _u48(data, start + 52)
+    digits_at = -1
     if flags & SAYS_DUE:
         had = 1 if end > at else 0
         size = len(DELIVER) + digit_count(when)
         place = _open(out, at, end, _u8(data, start + 16), size)
-        put_number(out, put_bytes(out, place, DELIVER, 0, len(DELIVER)), when)
+        digits_at = put_bytes(out, place, DELIVER, 0, len(DELIVER))
+        put_number(out, digits_at, when)
         end += had + size
     if flags & IS_TIMER:
-        end = put_number(out, put_bytes(out, end, DUE, 0, len(DUE)), when)
+        end = put_bytes(out, end, DUE, 0, len(DUE))
+        if digits_at < 0:
+            end = put_number(out, end, when)
+        else:
+            end = put_bytes(out, end, out, digits_at, digits_at + digit_count(when))
     end = put_bytes(out, end, REAL_TOPIC, 0, len(REAL_TOPIC))
     end = put_bytes(out, end, data, topic_at, topic_at + _u8(data, start + 13))
     end = put_bytes(out, end, REAL_QUEUE, 0, len(REAL_QUEUE))
@@ -209,33 +223,34 @@ def _put_record(
 ) -> Any:
     """Write the record that a sound packed one stands for; returns its end."""
     record_at = at
-    flags = _u8(data, start + 12)
-    body = u32(data, start + 16) & 0xFFFFFF
+    head = data[start : start + HEAD_SIZE]
+    flags = _u8(head, 12)
+    body = u32(head, 16) & 0xFFFFFF
     body_at = start + HEAD_SIZE + (RARE_SIZE if flags & IS_RARE else 0)
     id_at = body_at + body
-    text_at = id_at + _u8(data, start + 15)
-    topic_at = end - _u8(data, start + 13)
-    store_ms = _u48(data, start + 28)
-    when = _u48(data, start + 52)
-    mark = _MARK | _u48(data, start + 22) | (MARK_GROUP if flags & IS_MEMBER else 0)
-    at = put_big(out, at, size, 4)
-    at = put_big(out, at, _RECORD_MAGIC, 4)
-    at = put_big(out, at, _body_crc(data, body_at, id_at), 4)
-    at = put_big(out, at, 0 if flags & IS_TIMER else when, 4)
-    at = put_big(out, at, u32(data, start + HEAD_SIZE) if flags & IS_RARE else 0, 4)
-    at = put_big(out, at, _u48(data, start + 58), 8)
-    at = put_big(out, at, position, 8)
-    at = put_big(out, at, u32(data, start + HEAD_SIZE + 4) if flags & IS_RARE else 0, 4)
-    at = put_big(out, at, _u48(data, start + 34), 8)
-    at = put_bytes(out, at, data, start + 40, start + 44)
-    at = put_big(out, at, _u16(data, start + 44), 4)
-    at = put_big(out, at, store_ms, 8)
-    at = put_bytes(out, at, data, start + 46, start + 50)
-    at = put_big(out, at, _u16(data, start + 50), 4)
-    at = put_big(out, at, u32(data, start + HEAD_SIZE + 8) if flags & IS_RARE else 0, 4)
-    at = put_big(out, at, mark, 8)
-    at = put_big(out, at, body, 4)
-    at = put_bytes(out, at, data, body_at, id_at)
+    text_at = id_at + _u8(head, 15)
+    topic_at = end - _u8(head, 13)
+    when = _u48(head, 52)
+    mark = _MARK | _u48(head, 22) | (MARK_GROUP if flags & IS_MEMBER else 0)
+    flag = u32(data, start + HEAD_SIZE) if flags & IS_RARE else 0
+    sys_flag = u32(data, start + HEAD_SIZE + 4) if flags & IS_RARE else 0
+    times = u32(data, start + HEAD_SIZE + 8) if flags & IS_RARE else 0
+    queue_id = 0 if flags & IS_TIMER else when
+    target = out[at : at + HEADER_SIZE]
+    put_big(target, 0, size << 32 | _RECORD_MAGIC, 8)
+    put_big(target, 8, _body_crc(data, body_at, id_at) << 32 | queue_id, 8)
+    put_big(target, 16, flag, 4)
+    put_big(target, 20, _u48(head, 58), 8)
+    put_big(target, 28, position, 8)
+    put_big(target, 36, sys_flag, 4)
+    put_big(target, 40, _u48(head, 34), 8)
+    put_big(target, 48, u32(head, 40) << 32 | _u16(head, 44), 8)
+    put_big(target, 56, _u48(head, 28), 8)
+    put_big(target, 64, u32(head, 46) << 32 | _u16(head, 50), 8)
+    put_big(target, 72, times, 4)
+    put_big(target, 76, mark, 8)
+    put_big(target, 84, body, 4)
+    at = put_bytes(out, at + HEADER_SIZE, data, body_at, id_at)
     tail_at = at
     if flags & IS_TIMER:
         out[at] = len(TIMER)
@@ -251,8 +266,10 @@ def _put_record(
     return at
 
 
-@kernel(f"int64({BYTES}, {_PLACES}, {_PLACES}, int64[::1], uint8[::1])")
-def expand(data: Bytes8, offsets: Int64s, positions: Int64s, sizes: Int64s, out: Bytes8) -> int:
+@kernel(f"int64({BYTES}, {_PLACES}, {_PLACES}, {_PLACES}, int64[::1], uint8[::1])")
+def expand(
+    data: Bytes8, starts: Int64s, ends: Int64s, positions: Int64s, sizes: Int64s, out: Bytes8
+) -> int:
     """Write all rows, one after the other, as `measure` has measured them.
 
     Returns:
@@ -264,9 +281,9 @@ def expand(data: Bytes8, offsets: Int64s, positions: Int64s, sizes: Int64s, out:
         if at + size > len(out):
             return -1
         if sizes[row] < 0:
-            end = _put_record(out, at, size, data, offsets[row], offsets[row + 1], positions[row])
+            end = _put_record(out, at, size, data, starts[row], ends[row], positions[row])
         else:
-            end = put_bytes(out, at, data, offsets[row], offsets[row] + size)
+            end = put_bytes(out, at, data, starts[row], starts[row] + size)
         if end != at + size:
             return -1
         at = end
