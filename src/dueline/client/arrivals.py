@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -23,13 +24,24 @@ HELD_MAX: Final = 1_024
 """While so many have come and were not received, no queue is asked for more."""
 
 
+@dataclass(slots=True)
+class _Pulled:
+    """Messages of one pull, and how many of them were received."""
+
+    reader: QueuePuller
+    messages: list[Received]
+    taken_count: int = 0
+
+
 class Arrivals:
     """Made in the loop of those who put messages in."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._held: deque[tuple[QueuePuller, Received]] = deque()
-        self._offsets: dict[QueuePuller, int] = {}
+        self._held: deque[_Pulled] = deque()
+        self._held_count = 0
+        self._is_full = False
+        self._last: dict[QueuePuller, Received] = {}
         self._has_come = asyncio.Event()
         self._has_room = asyncio.Event()
         self._change = threading.Condition()
@@ -40,13 +52,20 @@ class Arrivals:
         if not messages:
             return
         with self._change:
-            self._held.extend([(reader, message) for message in messages])
+            self._held.append(_Pulled(reader, messages))
+            self._held_count += len(messages)
             self._change.notify_all()
         self._has_come.set()
-        while len(self._held) >= HELD_MAX:
-            self._has_room.clear()
-            if len(self._held) >= HELD_MAX:  # still: a thread may have taken some
-                await self._has_room.wait()
+        while not self._has_found_room():
+            await self._has_room.wait()
+
+    def _has_found_room(self) -> bool:
+        """Is there room? If not, the next one who makes some says so."""
+        with self._change:
+            self._is_full = self._held_count >= HELD_MAX
+            if self._is_full:
+                self._has_room.clear()
+            return not self._is_full
 
     async def take(self, count_max: int, *, timeout_s: float | None = None) -> list[Received]:
         """What has come; waits for one message, or until the time is up."""
@@ -57,13 +76,36 @@ class Arrivals:
                 break
         return found
 
-    def _first(self, count_max: int) -> list[Received]:
+    def take_one(self) -> Received | None:
+        """The next message if it is here; waits for nothing."""
         with self._change:
-            taken = [self._held.popleft() for _ in range(min(count_max, len(self._held)))]
-            self._offsets.update([(reader, each.queue_offset + 1) for reader, each in taken])
-        if taken and len(self._held) < HELD_MAX and not self._has_room.is_set():
+            if not self._held:
+                return None
+            pulled = self._held[0]
+            message = pulled.messages[pulled.taken_count]
+            self._note_taken(pulled, message, 1)
+        return message
+
+    def _first(self, count_max: int) -> list[Received]:
+        found: list[Received] = []
+        with self._change:
+            while self._held and len(found) < count_max:
+                pulled = self._held[0]
+                start = pulled.taken_count
+                part = pulled.messages[start : start + count_max - len(found)]
+                self._note_taken(pulled, part[-1], len(part))
+                found += part
+        return found
+
+    def _note_taken(self, pulled: _Pulled, last: Received, count: int) -> None:
+        pulled.taken_count += count
+        if pulled.taken_count == len(pulled.messages):
+            self._held.popleft()
+        self._held_count -= count
+        self._last[pulled.reader] = last
+        if self._is_full and self._held_count < HELD_MAX:
+            self._is_full = False
             self._loop.call_soon_threadsafe(self._has_room.set)
-        return [message for _, message in taken]
 
     async def _wait(self, left_s: float | None) -> bool:
         """Wait until something has come, perhaps for others; False: the time is up."""
@@ -79,6 +121,7 @@ class Arrivals:
         with self._change:
             self._is_closed = True
             self._held.clear()
+            self._held_count = 0
             self._change.notify_all()
 
     # Places
@@ -86,13 +129,14 @@ class Arrivals:
     def offsets(self) -> list[tuple[QueuePuller, int]]:
         """Where to go on in each queue of which something was received and not committed."""
         with self._change:
-            return list(self._offsets.items())
+            return [(reader, last.queue_offset + 1) for reader, last in self._last.items()]
 
     def commit(self, reader: QueuePuller, offset: int) -> None:
         """Note that the broker knows a place."""
         with self._change:
-            if self._offsets.get(reader) == offset:
-                del self._offsets[reader]
+            last = self._last.get(reader)
+            if last is not None and last.queue_offset + 1 == offset:
+                del self._last[reader]
 
 
 class ThreadArrivals(Arrivals):

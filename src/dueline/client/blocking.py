@@ -163,7 +163,8 @@ class Reader(_Blocking[ThreadedReader]):
 
     def __iter__(self) -> Iterator[Received]:
         while True:
-            yield self.receive()
+            _, reader = self._open()
+            yield reader.take_one() or self.receive()
 
 
 class SimpleConsumer(_Blocking[AsyncSimpleConsumer]):

@@ -124,7 +124,12 @@ class AsyncReader:
 
     async def __aiter__(self) -> AsyncIterator[Received]:
         while True:
-            yield await self.receive()
+            yield self.take_one() or await self.receive()
+
+    def take_one(self) -> Received | None:
+        """The next message if it has come already; waits for nothing."""
+        _, arrivals = self._open()
+        return arrivals.take_one()
 
     async def receive(self) -> Received:
         """The next message; waits for one."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import struct
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from dueline.admission import check_properties, check_sender_target
 from dueline.errors import InvalidRequest
 from dueline.message import decode_properties
 from dueline.schedule import DELAY_NAMES
-from dueline.store.record import Record, Usual, decode, usual
+from dueline.store import lanes
+from dueline.store.layout import HEADER_SIZE
+from dueline.store.record import Record, decode, usual
 from dueline.times import Duration, duration_ms, future_ms
 from dueline.wire.packing import unpacked
 
@@ -21,6 +26,8 @@ __all__ = ["Outgoing", "Received", "Sent", "read_messages", "received"]
 
 _BODY_SIZE_BYTES_MAX: Final = 64 << 20
 """What a body may grow to; a few bytes can claim to be gigabytes."""
+_TOGETHER_COUNT_MIN: Final = 8
+"""Fewer records are checked sooner one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +139,10 @@ class Sent:
 
 
 class _Raw:
-    """What was not read yet of a message: topic and properties, as they stand in its record."""
+    """What was not read yet of a message, as it stands in its record."""
 
-    __slots__ = ("_tail",)
+    __slots__ = ("_head", "_tail")
+    _head: bytes
     _tail: bytes
 
 
@@ -142,7 +150,7 @@ class _Raw:
 class Received(_Raw):
     """A message as a consumer sees it; `topic` is the one it was sent to.
 
-    What its properties say is read when somebody asks for it first.
+    What stands beside its body is read when somebody asks for it first.
     """
 
     topic: str
@@ -162,17 +170,12 @@ class Received(_Raw):
 
         def __getattr__(self, name: str) -> Any:
             """Called for a field that has no value yet."""
-            if name not in _READ_LATER:
+            if name in _OF_HEAD:
+                _read_head(self)
+            elif name in _OF_TAIL:
+                _read_tail(self)
+            else:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            tail = self._tail
-            properties_at = 3 + tail[0]
-            properties = decode_properties(tail[properties_at:])
-            own = tail[1 : properties_at - 2]
-            _set_topic(self, properties.get("RETRY_TOPIC") or own.decode("utf-8", "replace"))
-            _set_id(self, properties.get("UNIQ_KEY", ""))
-            _set_tag(self, properties.get("TAGS"))
-            _set_keys(self, tuple(properties.get("KEYS", "").split()))
-            _set_properties(self, properties)
             return getattr(self, name)
 
     @property
@@ -192,10 +195,18 @@ class Received(_Raw):
         return int(text) or None if is_level else None
 
 
-_READ_LATER: Final = frozenset(("topic", "id", "tag", "keys", "properties"))
+_OF_HEAD: Final = frozenset(
+    ("queue_id", "queue_offset", "position", "born_ms", "store_ms", "attempt")
+)
+_OF_TAIL: Final = frozenset(("topic", "id", "tag", "keys", "properties"))
+_HEAD: Final = struct.Struct(">12xI4xqq4xq8xq8xI12x")
+assert _HEAD.size == HEADER_SIZE
 
 # As for `dueline.wire.Command`: a frozen dataclass's `__init__` would take longer than the rest.
-_new: Final = object.__new__
+_new: Final[Any] = object.__new__
+_run: Final = deque[None](maxlen=0).extend
+"""Runs an iterator to its end, for what it does on its way."""
+_set_head: Final = _Raw.__dict__["_head"].__set__
 _set_tail: Final = _Raw.__dict__["_tail"].__set__
 _set_topic: Final = Received.__dict__["topic"].__set__
 _set_body: Final = Received.__dict__["body"].__set__
@@ -236,29 +247,56 @@ def read_messages(data: bytes) -> list[Received]:
     Raises:
         CorruptRecord: something that is no record, or one that fails its checks.
     """
-    found = []
+    found: list[Received] = []
     at, end = 0, len(data)
     while at < end:
-        size_bytes = int.from_bytes(data[at : at + 4], "big")
-        parts = usual(data, at, size_bytes)
-        if parts is not None:
-            found.append(_received(parts))
-        else:
-            found.append(received(decode(data[at : at + size_bytes], is_foreign=True)))
-        at += size_bytes
+        records = lanes.cut(data, at)
+        if len(records.heads) >= _TOGETHER_COUNT_MIN and lanes.are_plain(records):
+            found += _received(records.heads, records.bodies, records.tails)
+            at = records.end
+            continue
+        last = max(records.end, at + 1)
+        while at < last:
+            size_bytes = int.from_bytes(data[at : at + 4], "big")
+            found.append(_read_one(data, at, size_bytes))
+            at += size_bytes
     return found
 
 
-def _received(parts: Usual) -> Received:
-    """The message in a usual record, which is nearly every one."""
-    body, tail, queue_id, queue_offset, position, sys_flag, born_ms, store_ms, attempt = parts
-    message = _new(Received)
-    _set_body(message, unpacked(bytes(body), sys_flag, _BODY_SIZE_BYTES_MAX) if sys_flag else body)
-    _set_tail(message, tail)
+def _read_one(data: bytes, start: int, size_bytes: int) -> Received:
+    parts = usual(data, start, size_bytes)
+    if parts is None:
+        return received(decode(data[start : start + size_bytes], is_foreign=True))
+    body = unpacked(bytes(parts.body), parts.sys_flag, _BODY_SIZE_BYTES_MAX)
+    head = data[start : start + HEADER_SIZE]
+    return _received([head], [body], [bytes(parts.tail)])[0]
+
+
+def _received(heads: list[bytes], bodies: list[bytes], tails: list[bytes]) -> list[Received]:
+    """The messages in usual records, which are nearly all."""
+    messages = list(map(_new, repeat(Received, len(heads))))
+    for put, parts in ((_set_head, heads), (_set_body, bodies), (_set_tail, tails)):
+        _run(map(put, messages, parts))
+    return messages
+
+
+def _read_head(message: Received) -> None:
+    queue_id, queue_offset, position, born_ms, store_ms, attempt = _HEAD.unpack(message._head)
     _set_queue_id(message, queue_id)
     _set_queue_offset(message, queue_offset)
-    _set_attempt(message, attempt)
+    _set_position(message, position)
     _set_born_ms(message, born_ms)
     _set_store_ms(message, store_ms)
-    _set_position(message, position)
-    return message
+    _set_attempt(message, attempt)
+
+
+def _read_tail(message: Received) -> None:
+    tail = message._tail
+    properties_at = 3 + tail[0]
+    properties = decode_properties(tail[properties_at:])
+    own = tail[1 : properties_at - 2]
+    _set_topic(message, properties.get("RETRY_TOPIC") or own.decode("utf-8", "replace"))
+    _set_id(message, properties.get("UNIQ_KEY", ""))
+    _set_tag(message, properties.get("TAGS"))
+    _set_keys(message, tuple(properties.get("KEYS", "").split()))
+    _set_properties(message, properties)

@@ -68,6 +68,27 @@ def test_what_has_come_is_taken_in_order_and_no_more_than_asked_for(
     assert finished(arrivals.take(2, timeout_s=0.0)) == []
 
 
+def test_one_is_taken_if_it_is_here(loop: Loop, arrivals: ThreadArrivals) -> None:
+    assert arrivals.take_one() is None
+
+    put(loop, arrivals, ONE, 3, 4)
+    put(loop, arrivals, OTHER, 8)
+
+    taken = [arrivals.take_one() for _ in range(3)]
+    assert [each and each.queue_offset for each in taken] == [3, 4, 8]
+    assert arrivals.take_one() is None
+    assert arrivals.offsets() == [(ONE, 5), (OTHER, 9)]
+
+
+def test_pulls_are_taken_together(loop: Loop, arrivals: ThreadArrivals) -> None:
+    put(loop, arrivals, ONE, 3, 4)
+    put(loop, arrivals, OTHER, 8, 9)
+
+    assert [each.queue_offset for each in finished(arrivals.take(3))] == [3, 4, 8]
+    assert arrivals.offsets() == [(ONE, 5), (OTHER, 9)]
+    assert [each.queue_offset for each in finished(arrivals.take(3))] == [9]
+
+
 def test_a_thread_waits_for_what_comes(loop: Loop, arrivals: ThreadArrivals) -> None:
     with ThreadPoolExecutor(1) as threads:
         taking = threads.submit(finished, arrivals.take(1))
@@ -91,6 +112,22 @@ def test_nothing_more_is_put_in_until_there_is_room(loop: Loop, arrivals: Thread
     assert len(finished(arrivals.take(1))) == 1
 
     full.result(PATIENCE_S)
+
+
+def test_all_who_put_go_on_when_there_is_room(loop: Loop, arrivals: ThreadArrivals) -> None:
+    full = [
+        loop.start(arrivals.put(each, [message(offset) for offset in range(HELD_MAX)]))
+        for each in (ONE, OTHER)
+    ]
+    wait_until(lambda: arrivals._held_count == 2 * HELD_MAX, "both")
+
+    for _ in range(HELD_MAX):
+        assert arrivals.take_one() is not None
+    assert not any(each.done() for each in full)
+    assert arrivals.take_one() is not None
+
+    for each in full:
+        each.result(PATIENCE_S)
 
 
 def test_places_are_those_of_what_was_received_until_the_broker_knows_them(

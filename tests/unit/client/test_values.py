@@ -198,6 +198,46 @@ def test_a_part_that_no_message_has_is_an_attribute_error() -> None:
         message.color  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["queue_id", "queue_offset", "attempt", "born_ms", "position"])
+def test_any_number_of_a_message_may_be_asked_for_first(name: str) -> None:
+    (message,) = read_messages(seal(record()))
+
+    assert getattr(message, name) == getattr(EXPECTED, name)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 300])
+def test_many_messages_are_read_as_each_of_them(count: int) -> None:
+    records = [seal(record(queue_offset=number, body=b"%d" * number)) for number in range(count)]
+    odd = seal(record(sys_flag=1, body=zlib.compress(b"body")))
+
+    one_by_one = [read_messages(each)[0] for each in records]
+
+    assert read_messages(b"".join(records)) == one_by_one
+    assert read_messages(b"".join([*records, odd, *records])) == [
+        *one_by_one,
+        EXPECTED,
+        *one_by_one,
+    ]
+
+
+def test_a_flipped_bit_among_many_records_is_noticed() -> None:
+    whole = seal(record())
+
+    for place in (4, 9, 38, 90, len(whole) - 1):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        with pytest.raises(CorruptRecord):
+            read_messages(whole * 20 + damaged + whole * 20)
+
+
+def test_what_is_cut_off_behind_many_records_is_noticed() -> None:
+    whole = seal(record())
+
+    for size in (1, 3, 50, len(whole) - 1):
+        with pytest.raises(CorruptRecord):
+            read_messages(whole * 20 + whole[:size])
+
+
 def test_a_flipped_bit_in_a_record_is_noticed() -> None:
     data = seal(record())
     late = range(20, 36)  # queue offset and position have no check
