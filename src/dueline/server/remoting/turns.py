@@ -71,7 +71,8 @@ SMALL_TURN_BYTES: Final = 4 << 10
 MANY_UNDER_WAY: Final = 32
 """With so many of late also a small turn is done by kernels: rows and single messages that wait for
 the disk together take two writes, and two fsyncs."""
-KERNELS: Final = (TURN_KERNELS, ANSWER_KERNELS, SIGNATURE_KERNELS)
+KERNELS: Final = (ANSWER_KERNELS, TURN_KERNELS, SIGNATURE_KERNELS)
+"""In this order they become ready: what is read can be answered."""
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +119,8 @@ class Turns:
 
     @property
     def is_ready(self) -> bool:
-        """Are the kernels there?"""
-        return compiled.ready(TURN_KERNELS) is not None
+        """Are the kernels there, those that answer what the others have read, too?"""
+        return _ready() is not None
 
     def holds(self, channel: Channel) -> bool:
         """Has something come on this connection that is not looked at yet?"""
@@ -143,7 +144,7 @@ class Turns:
             if whole:
                 channels.append(channel)
                 gathered.append(whole)
-        kernels = compiled.ready(TURN_KERNELS)
+        kernels = _ready()
         if kernels is None or not channels or self._is_small(gathered):
             for channel, whole in zip(channels, gathered, strict=True):
                 channel.take(whole)
@@ -242,6 +243,11 @@ class Turns:
             self._hub.finish(share.channel, share.end - share.start, share.size_bytes)
             share.channel.write_now(view[start:end])
             start = end
+
+
+def _ready() -> Any | None:
+    """The kernels that read, if those that answer are there: they become ready one by one."""
+    return compiled.ready(TURN_KERNELS) if compiled.ready(ANSWER_KERNELS) is not None else None
 
 
 class _Walk:

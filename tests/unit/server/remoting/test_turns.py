@@ -26,6 +26,7 @@ from dueline.server.remoting import channel
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.query import Queries
 from dueline.server.remoting.send import Sends, row_actions
+from dueline.server.remoting.turns import KERNELS as TURNS
 from dueline.server.remoting.turns import Turns
 from dueline.wire import Command
 from dueline.wire.batch import BatchMessage, encode_batch
@@ -369,6 +370,20 @@ def test_while_kernels_are_not_there_requests_are_taken_one_by_one(
     assert rows.count == 0
     assert first[1][0].code == 0
     assert [each.code for each in second] == [0]
+
+
+@pytest.mark.parametrize("missing", TURNS)
+def test_while_one_module_of_kernels_is_not_there_everything_is_answered(
+    both: tuple[RemotingWorld, Rows], monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """They become ready one by one, while clients send."""
+    world, _ = both
+    client = world.client()
+    monkeypatch.delitem(compiled._modules, missing)
+
+    (answers,) = fed(world, [client], [[frame(2)]])
+
+    assert [each.code for each in answers[2]] == [0]
 
 
 def test_a_turn_ends_early_when_much_has_come(both: tuple[RemotingWorld, Rows]) -> None:
