@@ -219,7 +219,7 @@ class Broker:
         self.reading.watches.wake_all()
 
     def put(self, messages: Sequence[Message], done: Done) -> None:
-        """Hand messages to the writer as they are; `done` is called from its thread.
+        """Hand messages to the writer as they are; `done` is called by whoever writes them.
 
         Raises:
             Unavailable: the broker is stopping; `done` is not called.

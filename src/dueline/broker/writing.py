@@ -6,6 +6,9 @@
                  └──▶ save tables elsewhere, then go on     │
     done(results) ◀──────────── post ◀──────────────────────┘
 
+Where a few messages are all that is under way and the disk is quick, the writer has the loop's
+thread write them; the answers come by `post` all the same.
+
 What is sent in one turn of the loop, by whichever connections, goes to the writer together and
 comes back together: one hand-over between threads each way, however many messages. A message of a
 new topic waits until the topic is on disk, and later ones of that topic stay behind it: an
@@ -53,7 +56,11 @@ Done = Callable[[Results | BaseException], None]
 
 
 class Put(Protocol):
-    """Hand messages to the writer; never blocks, and `done` is called from the writer's thread."""
+    """Hand messages to the writer, for a caller that holds no lock.
+
+    `done` is called from the thread that writes them; where writing takes a moment, that is the
+    caller's own, before this returns.
+    """
 
     def __call__(self, messages: Sequence[Message], done: Done) -> None: ...
 
@@ -75,7 +82,7 @@ class Loop(Protocol):
         """Call at the end of this turn; for the loop's thread."""
 
     def post(self, call: Callable[[], None]) -> None:
-        """Call in the loop's thread; for any other thread."""
+        """Call in the loop's thread, later; for any thread."""
 
     def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
         """Run what may block in another thread, then call `done` in the loop's thread."""
@@ -194,7 +201,7 @@ class Writing:
                 self._turn_done([write], error)
 
     def _put_done(self, turn: list[_Write], results: Results | BaseException) -> None:
-        """The writer's answer, in its thread."""
+        """The writer's answer, in the thread that has written."""
         self._loop.post(partial(self._turn_done, turn, results))
 
     def _turn_done(self, turn: list[_Write], results: Results | BaseException) -> None:

@@ -1,7 +1,8 @@
 """How other threads hand work to the event loop: many calls, one wake-up.
 
 `loop.call_soon_threadsafe` writes to a pipe each time. The store's writer answers whole groups of
-sends at once, so calls are collected here and the loop is woken once for all of them.
+sends at once, so calls are collected here and the loop is woken once for all of them. The loop's
+own thread may post, too: then nothing has to be woken.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class Outbox:
         if self._is_scheduled:
             return
         self._is_scheduled = True
+        if asyncio._get_running_loop() is self._loop:
+            self._loop.call_soon(self._drain)
+            return
         try:
             self._loop.call_soon_threadsafe(self._drain)
         except RuntimeError:  # the loop is closed

@@ -179,6 +179,7 @@ class BrokerProcess:
             size_bytes_max=config.send.queue_size_bytes_max,
             on_failure=self._fail,
             gathers=self.store.options.flush == "sync",
+            is_at_hand=lambda: not self.store.is_busy(),
         )
         access = open_access(config, self._files, self.clock, os.environ)
         self.broker = Broker(

@@ -1,7 +1,8 @@
-"""The one thread that puts messages into the store: everything that waits goes in one group.
+"""Who puts messages into the store, one group after the other: everything that waits is one group.
 
     submit ──▶ queue (bounded) ──▶ writer thread: put_all, one fsync ──▶ done(answers)
-    submit_rows                                   put_rows
+    submit_rows   │                               put_rows                    ▲
+                  └── a few, a quick disk, nobody else: the sender's thread ──┘
 
 While one group is on its way to the disk the next one gathers, so the slower the disk, the larger
 the groups. Senders that come back one after the other are waited for a little, so that they share
@@ -11,8 +12,10 @@ that a sender is told to come back later, at once, instead of waiting in a line 
 Messages come one by one or as rows (`dueline.message_rows`). A group has rows first and single
 messages behind them, so what was submitted earlier is never written later.
 
-`submit` may be called from any thread and never blocks. `done` is called from the writer's thread
-and must be quick. After `stop` nothing is taken any more, and everything taken before is answered.
+`submit` may be called from any thread that holds no lock. It waits for the disk only where that has
+been quick of late and for a few messages, if nobody writes and nothing holds the store up. `done`
+is called from the thread that writes, perhaps before `submit` returns, and must be quick. After
+`stop` nothing is taken any more, and everything taken before is answered.
 """
 
 from __future__ import annotations
@@ -71,11 +74,13 @@ class Writer:
         size_bytes_max: int,
         on_failure: OnFailure,
         gathers: bool = True,
+        is_at_hand: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare.
 
         Args:
             gathers: wait for senders that come back; in vain where no write waits for the disk.
+            is_at_hand: would a write begin at once?
         """
         self._put_all = put_all
         self._put_rows = put_rows
@@ -87,7 +92,9 @@ class Writer:
         self._size_bytes = 0
         self._is_stopping = False
         self._wanted_count = 1
-        self._gathering = Gathering() if gathers else None
+        self._is_writing = False
+        self._gathering = Gathering(waits=gathers)
+        self._is_at_hand = is_at_hand
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -125,13 +132,24 @@ class Writer:
         with self._changed:
             if self._is_stopping:
                 raise Unavailable("the broker is stopping; send again when it is back")
-            if self._queue:  # a request that is too large by itself must pass at some time
-                self._check_room(count, size_bytes)
-            self._queue.append(request)
-            self._count += count
-            self._size_bytes += size_bytes
-            if self._count >= self._wanted_count:
-                self._changed.notify()
+            if not self._leaves_to_sender(count):
+                self._enqueue(request, count, size_bytes)
+                return
+            self._is_writing = True
+        self._write_group([request])
+
+    def _leaves_to_sender(self, count: int) -> bool:
+        is_free = self._thread is not None and not self._is_writing and not self._queue
+        return is_free and self._gathering.leaves_to_sender(count) and self._is_at_hand()
+
+    def _enqueue(self, request: _Request, count: int, size_bytes: int) -> None:
+        if self._queue:  # a request that is too large by itself must pass at some time
+            self._check_room(count, size_bytes)
+        self._queue.append(request)
+        self._count += count
+        self._size_bytes += size_bytes
+        if self._count >= self._wanted_count:
+            self._changed.notify()
 
     def _check_room(self, count: int, size_bytes: int) -> None:
         for what, found, limit in (
@@ -149,17 +167,29 @@ class Writer:
 
     def _run(self) -> None:
         while group := self._take():
-            rows = [request for request in group if isinstance(request, _Rows)]
-            singles = [request for request in group if isinstance(request, _Singles)]
+            self._write_group(group)
+
+    def _write_group(self, group: Sequence[_Request]) -> None:
+        """Write a group and answer it; whoever calls has said that it writes."""
+        rows = [request for request in group if isinstance(request, _Rows)]
+        singles = [request for request in group if isinstance(request, _Singles)]
+        try:
             if rows:
                 self._write_rows(rows)
             if singles:
                 self._write(singles)
+        finally:
+            with self._changed:
+                self._is_writing = False
+                if self._queue or self._is_stopping:
+                    self._changed.notify_all()
 
     def _take(self) -> list[_Request]:
         """Wait for requests and take a group of them; an empty one is the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._is_stopping)
+            self._changed.wait_for(
+                lambda: (self._queue or self._is_stopping) and not self._is_writing
+            )
             self._gather()
             group: list[_Request] = []
             count = size_bytes = 0
@@ -174,12 +204,11 @@ class Writer:
                 group.append(self._queue.popleft())
                 self._count -= len(request.messages)
                 self._size_bytes -= request.size_bytes
+            self._is_writing = bool(group)
             return group
 
     def _gather(self) -> None:
         """Wait for those who were just answered and send again, if that helps; holds the lock."""
-        if self._gathering is None:
-            return
         wanted, wait_s = self._gathering.plan()
         if wait_s <= 0 or self._count >= wanted:
             return
@@ -190,8 +219,7 @@ class Writer:
 
     def _wrote(self, count: int, started_s: float) -> None:
         """Messages are on disk, and their senders do not know yet."""
-        if self._gathering is not None:
-            self._gathering.wrote(count + self._count, perf_counter() - started_s)
+        self._gathering.wrote(count + self._count, perf_counter() - started_s)
 
     def _write(self, group: list[_Singles]) -> None:
         messages = [message for request in group for message in request.messages]

@@ -127,6 +127,11 @@ class Core:
     def is_sync(self) -> bool:
         return self.options.flush == "sync"
 
+    def is_busy(self) -> bool:
+        """Would a put have to wait for another thread, or perhaps for a run to be written?"""
+        is_locked = self.commit_lock.locked() or self.delay_lock.locked()
+        return is_locked or len(self.timeline.open) >= self.options.open_units_max
+
     def check_open(self) -> None:
         """Raises StoreClosed if nothing more may be written."""
         if self._failure is not None:

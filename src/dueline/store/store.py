@@ -83,6 +83,7 @@ class Store:
         self._adopter = Adopter(core)
         self._maintainer = Maintainer(core)
         self._tell = core.observers.tell
+        self.is_busy = core.is_busy
 
     @classmethod
     def open(

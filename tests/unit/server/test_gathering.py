@@ -73,3 +73,42 @@ def test_waits_in_vain_become_rare_and_help_brings_them_back() -> None:
     assert in_vain <= 15  # after the first few, one in 64
     assert first_again >= 1
     assert with_help == 100
+
+
+QUICK_S = 0.0002
+
+
+def test_a_few_that_are_all_that_is_under_way_are_left_to_their_sender() -> None:
+    gathering = after(*[(8, QUICK_S)] * 50)
+
+    assert gathering.leaves_to_sender(8)
+    assert not gathering.leaves_to_sender(7)  # the eighth is on its way
+
+
+def test_nothing_is_left_to_senders_before_it_is_known_how_quick_the_disk_is() -> None:
+    assert not Gathering().leaves_to_sender(1)
+
+
+def test_nothing_is_left_to_senders_where_writes_take_long() -> None:
+    assert not after(*[(8, SLOW_S)] * 50).leaves_to_sender(8)
+
+
+def test_one_write_that_hangs_is_enough_for_a_while() -> None:
+    gathering = after(*[(8, QUICK_S)] * 50, (8, 0.1))
+
+    assert not gathering.leaves_to_sender(8)
+    for _ in range(50):
+        gathering.wrote(8, QUICK_S)
+    assert gathering.leaves_to_sender(8)
+
+
+def test_many_messages_are_not_left_to_their_sender() -> None:
+    assert not after(*[(200, QUICK_S)] * 50).leaves_to_sender(200)
+
+
+def test_where_no_write_waits_for_the_disk_nobody_is_waited_for() -> None:
+    gathering = Gathering(waits=False)
+    for _ in range(50):
+        gathering.wrote(64, SLOW_S)
+
+    assert gathering.plan() == (0, 0.0)

@@ -58,3 +58,19 @@ def test_calls_after_the_loops_end_are_dropped() -> None:
     loop.close()
 
     outbox.post(lambda: None)
+
+
+def test_calls_of_the_loops_own_thread_come_later_and_wake_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run() -> list[str]:
+        loop = asyncio.get_running_loop()
+        outbox, found = Outbox(loop), list[str]()
+        monkeypatch.delattr(asyncio.BaseEventLoop, "call_soon_threadsafe")
+        outbox.post(lambda: found.append("called"))
+        found.append("posted")
+        await asyncio.sleep(0)
+        monkeypatch.undo()
+        return found
+
+    assert asyncio.run(run()) == ["posted", "called"]

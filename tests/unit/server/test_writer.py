@@ -1,5 +1,5 @@
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -9,6 +9,7 @@ from tests.waiting import PATIENCE_S, wait_until
 from dueline.broker.writing import Results
 from dueline.errors import BrokerError, InvalidRequest, LimitExceeded, StoreClosed, Unavailable
 from dueline.message import Message
+from dueline.server.gathering import Gathering
 from dueline.server.writer import Writer
 from dueline.store import PutResult
 
@@ -21,8 +22,10 @@ class Disk:
         self.ready = threading.Event()
         self.busy = threading.Event()
         self.error: Exception | None = None
+        self.threads: list[int] = []
 
     def put_all(self, messages: Sequence[Message]) -> Results:
+        self.threads.append(threading.get_ident())
         self.busy.set()
         assert self.ready.wait(PATIENCE_S)
         if self.error is not None:
@@ -63,13 +66,16 @@ class Answers:
 
 
 @contextmanager
-def writing(disk: Disk, **bounds: int) -> Iterator[tuple[Writer, list[BaseException]]]:
+def writing(
+    disk: Disk, *, is_at_hand: Callable[[], bool] = lambda: True, **bounds: int
+) -> Iterator[tuple[Writer, list[BaseException]]]:
     failures: list[BaseException] = []
     writer = Writer(
         disk.put_all,
         count_max=bounds.get("count_max", 1000),
         size_bytes_max=bounds.get("size_bytes_max", 1 << 20),
         on_failure=failures.append,
+        is_at_hand=is_at_hand,
     )
     writer.start()
     try:
@@ -220,3 +226,108 @@ def test_a_writer_that_waits_for_more_ends_at_once_and_writes_what_it_has() -> N
 
         assert disk.groups[-1] == [b"last"]
         assert len(answers.given) == 2
+
+
+def taught(writer: Writer, disk: Disk, answers: Answers) -> None:
+    """It has written single messages, and its disk was quick."""
+    disk.ready.set()
+    writer.submit(messages("first"), answers)
+    wait_until(partial(has_given, answers, 1), "the first answer")
+    wait_until(lambda: not writer._is_writing, "its end")
+    writer._gathering = Gathering()
+    for _ in range(50):
+        writer._gathering.wrote(1, 0.000_1)
+
+
+def test_a_sender_writes_itself_where_the_disk_is_quick_and_nobody_writes() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk) as (writer, _):
+        taught(writer, disk, answers)
+        writer.submit(messages("mine"), answers)
+
+        assert answers.ids() == [["first"], ["mine"]]
+        assert disk.threads[1] == threading.get_ident() != disk.threads[0]
+
+
+def test_a_sender_does_not_write_where_the_store_would_make_it_wait() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk, is_at_hand=lambda: False) as (writer, _):
+        taught(writer, disk, answers)
+        writer.submit(messages("theirs"), answers)
+        wait_until(partial(has_given, answers, 2), "the answer")
+
+    assert threading.get_ident() not in disk.threads
+
+
+def test_what_comes_while_a_sender_writes_is_written_behind_it() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk) as (writer, _):
+        taught(writer, disk, answers)
+        disk.ready.clear()
+        disk.busy.clear()
+        sender = threading.Thread(target=writer.submit, args=(messages("mine"), answers))
+        sender.start()
+        assert disk.busy.wait(PATIENCE_S)
+        writer.submit(messages("a"), answers)
+        writer.submit(messages("b"), answers)
+        disk.ready.set()
+        sender.join(PATIENCE_S)
+
+    assert disk.groups == [[b"first"], [b"mine"], [b"a", b"b"]]
+    assert disk.threads[1] == sender.ident
+    assert disk.threads[2] == disk.threads[0]
+
+
+def test_the_end_waits_for_a_sender_that_writes() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk) as (writer, _):
+        taught(writer, disk, answers)
+        disk.ready.clear()
+        disk.busy.clear()
+        sender = threading.Thread(target=writer.submit, args=(messages("mine"), answers))
+        sender.start()
+        assert disk.busy.wait(PATIENCE_S)
+        stopping = threading.Thread(target=writer.stop)
+        stopping.start()
+        wait_until(lambda: writer._is_stopping, "the beginning of the end")
+        assert stopping.is_alive()
+        disk.ready.set()
+        stopping.join(PATIENCE_S)
+
+        assert answers.ids() == [["first"], ["mine"]]
+
+
+def test_a_sender_that_writes_hears_of_a_closed_store_like_all_others() -> None:
+    disk, answers = Disk(), Answers()
+    with writing(disk) as (writer, failures):
+        taught(writer, disk, answers)
+        disk.error = StoreClosed("the disk is gone")
+        writer.submit(messages("mine"), answers)
+
+        assert answers.given[1] is disk.error
+        assert failures == [disk.error]
+        assert not writer._is_writing
+
+
+def test_senders_and_the_writer_take_turns_and_every_message_is_written_once_in_order() -> None:
+    disk, answers = Disk(), Answers()
+    count = 400
+    with writing(disk, count_max=100_000) as (writer, _):
+        taught(writer, disk, answers)
+        wanted = [[b"%d/%d" % (thread, number) for number in range(count)] for thread in range(4)]
+
+        def send(mine: list[bytes]) -> None:
+            for body in mine:
+                writer.submit([Message(topic="t", body=body)], answers)
+
+        threads = [threading.Thread(target=send, args=(mine,)) for mine in wanted]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(PATIENCE_S)
+
+    written = [body for group in disk.groups for body in group]
+    assert sorted(written[1:]) == sorted(body for mine in wanted for body in mine)
+    for thread, mine in enumerate(wanted):
+        assert [body for body in written if body.startswith(b"%d/" % thread)] == mine
+    assert len(answers.given) == 4 * count + 1

@@ -102,6 +102,18 @@ def test_a_closed_store_says_so(core: Core) -> None:
     assert core.is_closed
 
 
+def test_a_store_is_busy_while_a_log_is_held_or_a_run_is_to_be_written(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not core.is_busy()
+    for lock in (core.commit_lock, core.delay_lock):
+        with lock:
+            assert core.is_busy()
+
+    monkeypatch.setattr(core, "options", replace(SMALL, open_units_max=0))
+    assert core.is_busy()
+
+
 def test_gate_opens_up_to_a_time_and_remembers_what_was_shown(core: Core) -> None:
     at_gate(core, START_MS + 1, START_MS + 2, START_MS + 9)
 

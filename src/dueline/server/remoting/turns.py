@@ -1,6 +1,6 @@
 """Sends of one turn of the loop, of all connections at once: bytes in, one write, bytes out.
 
-    Channel.data_received ──▶ add ── end of the turn ──▶ kernel: frames, rows, heads
+    Channel.data_received ──▶ add ── no more comes ────▶ kernel: frames, rows, heads
                                                            │ understood          │ not
                                                            ▼                     ▼
                                             rows ──▶ Sending.send_rows     Channel.take, in order
@@ -37,7 +37,7 @@ import numpy as np
 
 from dueline import compiled
 from dueline.broker.values import RowsResult
-from dueline.errors import LimitExceeded
+from dueline.errors import LimitExceeded, OutcomeUnknown
 from dueline.message_rows import ROW_FRAME, Head, MessageRows
 from dueline.server.remoting.channel import Channel, Request
 from dueline.server.remoting.context import Context
@@ -68,6 +68,11 @@ __all__ = ["Turns"]
 TURN_SIZE_BYTES_MAX: Final = 4 << 20
 SMALL_TURN_BYTES: Final = 4 << 10
 """A turn with less, some six messages, is done sooner without arrays."""
+SEVERAL: Final = 4
+"""With so many under way of late, a turn of the loop that brings something is not the last one of
+those that are looked at together."""
+LOOKS_MAX: Final = 16
+"""However little each of them brings."""
 MANY_UNDER_WAY: Final = 32
 """With so many of late also a small turn is done by kernels: rows and single messages that wait for
 the disk together take two writes, and two fsyncs."""
@@ -116,6 +121,7 @@ class Turns:
         self._size_bytes_min = size_bytes_min
         self._pieces: dict[Channel, list[bytes]] = {}
         self._size_bytes = 0
+        self._looked_bytes = self._look_count = 0
 
     @property
     def is_ready(self) -> bool:
@@ -129,13 +135,24 @@ class Turns:
     def add(self, channel: Channel, data: bytes) -> None:
         """Something has come on a connection; it is looked at when all others had their turn."""
         if not self._pieces:
-            self._hub.loop.call_soon(self._end)
+            self._hub.loop.call_soon(self._look)
         self._pieces.setdefault(channel, []).append(data)
         self._size_bytes += len(data)
         if self._size_bytes >= TURN_SIZE_BYTES_MAX:
             self._end()
 
+    def _look(self) -> None:
+        """Begin when nothing more has come: while several are under way, more follow at once."""
+        has_more = self._size_bytes != self._looked_bytes and self._look_count < LOOKS_MAX
+        if has_more and self._sending.shares_fsyncs(SEVERAL):
+            self._looked_bytes = self._size_bytes
+            self._look_count += 1
+            self._hub.loop.call_soon(self._look)
+        elif self._pieces:
+            self._end()
+
     def _end(self) -> None:
+        self._looked_bytes = self._look_count = 0
         pieces, self._pieces = self._pieces, {}
         self._size_bytes = 0
         channels, gathered = [], []
@@ -217,6 +234,22 @@ class Turns:
             start = end
 
     def _answer_all(self, sent: _Sent, result: RowsResult) -> None:
+        try:
+            view, ends = self._encoded(sent, result)
+        except Exception:
+            log.exception("answers to %d sends could not be made", len(sent.frames))
+            unknown = OutcomeUnknown("the broker failed when it answered; the messages are kept")
+            self._fail(sent, unknown, is_message=False)
+            return
+        start = 0
+        for share in sent.shares:
+            end = int(ends[share.end - 1])
+            self._hub.finish(share.channel, share.end - share.start, share.size_bytes)
+            share.channel.write_now(view[start:end])
+            start = end
+
+    def _encoded(self, sent: _Sent, result: RowsResult) -> tuple[memoryview, Any]:
+        """All answers, and where each of them ends."""
         kernels = compiled.ready(ANSWER_KERNELS)
         frames, messages = sent.frames, sent.messages
         answers = np.empty((len(frames), ANSWER_WIDTH), dtype=np.int64)
@@ -236,13 +269,7 @@ class Turns:
             store_host=result.store_host,
             broker_name=self._context.broker_name,
         )
-        view = memoryview(data)
-        start = 0
-        for share in sent.shares:
-            end = int(ends[share.end - 1])
-            self._hub.finish(share.channel, share.end - share.start, share.size_bytes)
-            share.channel.write_now(view[start:end])
-            start = end
+        return memoryview(data), ends
 
 
 def _ready() -> Any | None:

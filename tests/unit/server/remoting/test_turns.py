@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +28,7 @@ from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.query import Queries
 from dueline.server.remoting.send import Sends, row_actions
 from dueline.server.remoting.turns import KERNELS as TURNS
-from dueline.server.remoting.turns import Turns
+from dueline.server.remoting.turns import LOOKS_MAX, Turns
 from dueline.wire import Command
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.turn import TurnLimits, TurnReader
@@ -384,6 +385,67 @@ def test_while_one_module_of_kernels_is_not_there_everything_is_answered(
     (answers,) = fed(world, [client], [[frame(2)]])
 
     assert [each.code for each in answers[2]] == [0]
+
+
+def test_answers_that_cannot_be_made_are_errors(
+    both: tuple[RemotingWorld, Rows],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, rows = both
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("dueline.server.remoting.turns.encode_answers", fail)
+    (answers,) = fed(world, [world.client()], [[frame(1) + frame(2)]])
+
+    assert rows.count == 2
+    assert sorted(answers) == [1, 2]
+    assert {answer.remark for found in answers.values() for answer in found} == {
+        "the broker failed when it answered; the messages are kept"
+    }
+    assert "MemoryError" in caplog.text
+    assert (world.hub.request_count, world.hub.request_size_bytes) == (0, 0)
+
+
+def arriving(world: RemotingWorld, clients: Sequence[Client]) -> None:
+    """Each of them sends in another turn of the loop."""
+
+    async def arrive() -> None:
+        for number, client in enumerate(clients, 1):
+            client.channel.data_received(frame(number))
+            await asyncio.sleep(0)
+
+    world.loop.run_until_complete(arrive())
+    world.settle()
+
+
+def test_while_several_are_under_way_those_that_follow_are_waited_for(
+    both: tuple[RemotingWorld, Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rows = both
+    clients = [world.client(port=40_000 + number) for number in range(5)]
+
+    arriving(world, clients)
+    assert rows.call_count == 5
+
+    monkeypatch.setattr(world.context.sending, "shares_fsyncs", lambda count: count <= 5)
+    arriving(world, clients)
+    assert rows.call_count == 6
+    assert [len(client.read()) for client in clients] == [2] * 5
+
+
+def test_nobody_waits_for_ever_for_those_that_follow(
+    both: tuple[RemotingWorld, Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rows = both
+    clients = [world.client(port=40_000 + number) for number in range(2 * LOOKS_MAX)]
+    monkeypatch.setattr(world.context.sending, "shares_fsyncs", lambda count: True)
+
+    arriving(world, clients)
+
+    assert rows.call_count == 2
 
 
 def test_a_turn_ends_early_when_much_has_come(both: tuple[RemotingWorld, Rows]) -> None:
