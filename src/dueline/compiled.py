@@ -75,19 +75,28 @@ _loading: Final = threading.Lock()
 _is_cached = False
 
 
-def kernel(signature: str, *, makes_arrays: bool = False) -> Callable[[F], F]:
+def kernel(
+    signature: str, *, makes_arrays: bool = False, is_inlined: bool = False
+) -> Callable[[F], F]:
     """Decorator: compile a function for arguments of these types, and these only.
 
     Args:
         signature: in Numba's words; `BYTES` for bytes that are only read.
         makes_arrays: it makes arrays, and leaves the work to other kernels: its references are
             counted, at every slice and call. Without this a kernel cannot make any.
+        is_inlined: it becomes part of the kernels that call it, however long it is. Short ones do
+            so anyway.
     """
     import numba  # only where kernels are wanted: it takes a second and 100 MB
 
     compiler: Any = numba.njit
     decorate: Callable[[F], F] = compiler(
-        signature, nogil=True, cache=_is_cached, error_model="numpy", _nrt=makes_arrays
+        signature,
+        nogil=True,
+        cache=_is_cached,
+        error_model="numpy",
+        forceinline=is_inlined,
+        _nrt=makes_arrays,
     )
     return decorate
 

@@ -1,19 +1,13 @@
 """SHA-1 of many contents side by side, compiled; the plain twin is `hashlib.sha1`.
 
-Each of `LANES` contents has a column, and every step is taken for all columns before the next one:
-processors do that for eight and more columns at once. So many short contents take less time than
-one after the other, even by the processor's own instructions for SHA-1. The work area is one array
-of rows, of `LANES` words each::
+Each of `LANES` contents has a column. A column's block is taken in from beginning to end without a
+loop, its words and state in variables: so the compiler takes the step of many columns, eight or
+sixteen, with one instruction, and keeps what they work on in registers. Many short contents take
+less time than one after the other, even by the processor's own instructions for SHA-1. A block is
+16 rows of `LANES` words each, a state 5 rows, a to e.
 
-    row   0 to  79   the words of a block: 16 as they are, and what the algorithm makes of them
-    row  80 to  84   the state before the block, in the order e, d, c, b, a
-    row  85 to 164   the values that a takes on, round by round
-
-In round i, the values e, d, c, b and a are in the rows from 80 + i on: each was a once, and those
-of c, d and e have to be rotated by 30 still, which is why a state is put there rotated back.
-
-Loops are written out with numbers that the compiler knows: only then does it see that it may do
-many columns at once. Thirty-two columns are as many as make it want to.
+Loops over columns are written out with numbers that the compiler knows, and what they call is
+always inlined: only then does it see that it may do many columns at once.
 """
 
 from __future__ import annotations
@@ -28,13 +22,15 @@ from dueline.compiled import kernel
 __all__ = ["LANES", "STATE_SIZE", "WORK_SIZE", "add_block", "begin"]
 
 Words = npt.NDArray[np.uint32]
+State = tuple[int, int, int, int, int]
+"""a to e, of one column."""
+Block = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
 
 LANES: Final = 32
 STATE_SIZE: Final = 5 * LANES
-WORK_SIZE: Final = 165 * LANES
-_STATE: Final = 80 * LANES
-_END: Final = 160 * LANES
-"""Where the state stands after the last round."""
+WORK_SIZE: Final = 16 * LANES
+_STATE: Final = "UniTuple(uint32, 5)"
+_BLOCK: Final = "UniTuple(uint32, 16)"
 _U: Final = np.uint32
 
 
@@ -49,86 +45,223 @@ def begin(state: Words) -> None:
         state[4 * LANES + lane] = _U(0xC3D2E1F0)
 
 
-@kernel("uint32(uint32, uint32)")
+@kernel("uint32(uint32, uint32)", is_inlined=True)
 def _rotated(word: int, count: int) -> int:
     return _U(_U(word << count) | _U(word >> _U(_U(32) - count)))
 
 
-@kernel("uint32(uint32, uint32, uint32, uint32)")
-def _next(a: int, e: int, word: int, value: int) -> int:
-    """The next a; `value`: of the round's function and constant."""
-    return _U(_rotated(a, _U(5)) + _rotated(e, _U(30)) + word + value)
+@kernel(f"{_STATE}({_STATE}, uint32, uint32)", is_inlined=True)
+def _next(s: State, word: int, value: int) -> State:
+    """The state after a round; `value`: of the round's function and constant.
+
+    What the round before has made, a, is added last: processors do the rest meanwhile.
+    """
+    a, b, c, d, e = s
+    return _U(_U(_U(e + word) + value) + _rotated(a, _U(5))), a, _rotated(b, _U(30)), c, d
 
 
-@kernel("void(uint32[::1])")
-def _rounds(work: Words) -> None:
-    for row in range(20):
-        for lane in range(LANES):
-            at = row * LANES + lane
-            b = _U(work[_STATE + 3 * LANES + at])
-            c = _rotated(_U(work[_STATE + 2 * LANES + at]), _U(30))
-            d = _rotated(_U(work[_STATE + LANES + at]), _U(30))
-            value = _U(_U(d ^ _U(b & _U(c ^ d))) + _U(0x5A827999))
-            a, e = _U(work[_STATE + 4 * LANES + at]), _U(work[_STATE + at])
-            work[_STATE + 5 * LANES + at] = _next(a, e, _U(work[at]), value)
-    for row in range(20, 40):
-        for lane in range(LANES):
-            at = row * LANES + lane
-            b = _U(work[_STATE + 3 * LANES + at])
-            c = _rotated(_U(work[_STATE + 2 * LANES + at]), _U(30))
-            d = _rotated(_U(work[_STATE + LANES + at]), _U(30))
-            value = _U(_U(b ^ c ^ d) + _U(0x6ED9EBA1))
-            a, e = _U(work[_STATE + 4 * LANES + at]), _U(work[_STATE + at])
-            work[_STATE + 5 * LANES + at] = _next(a, e, _U(work[at]), value)
-    for row in range(40, 60):
-        for lane in range(LANES):
-            at = row * LANES + lane
-            b = _U(work[_STATE + 3 * LANES + at])
-            c = _rotated(_U(work[_STATE + 2 * LANES + at]), _U(30))
-            d = _rotated(_U(work[_STATE + LANES + at]), _U(30))
-            value = _U(_U(_U(b & c) | _U(d & _U(b | c))) + _U(0x8F1BBCDC))
-            a, e = _U(work[_STATE + 4 * LANES + at]), _U(work[_STATE + at])
-            work[_STATE + 5 * LANES + at] = _next(a, e, _U(work[at]), value)
-    for row in range(60, 80):
-        for lane in range(LANES):
-            at = row * LANES + lane
-            b = _U(work[_STATE + 3 * LANES + at])
-            c = _rotated(_U(work[_STATE + 2 * LANES + at]), _U(30))
-            d = _rotated(_U(work[_STATE + LANES + at]), _U(30))
-            value = _U(_U(b ^ c ^ d) + _U(0xCA62C1D6))
-            a, e = _U(work[_STATE + 4 * LANES + at]), _U(work[_STATE + at])
-            work[_STATE + 5 * LANES + at] = _next(a, e, _U(work[at]), value)
+@kernel(f"{_STATE}({_STATE}, uint32)", is_inlined=True)
+def _choose(s: State, word: int) -> State:
+    """One of the rounds 0 to 19."""
+    _, b, c, d, _ = s
+    return _next(s, word, _U(_U(d ^ _U(b & _U(c ^ d))) + _U(0x5A827999)))
+
+
+@kernel(f"{_STATE}({_STATE}, uint32)", is_inlined=True)
+def _parity(s: State, word: int) -> State:
+    """One of the rounds 20 to 39."""
+    _, b, c, d, _ = s
+    return _next(s, word, _U(_U(b ^ c ^ d) + _U(0x6ED9EBA1)))
+
+
+@kernel(f"{_STATE}({_STATE}, uint32)", is_inlined=True)
+def _majority(s: State, word: int) -> State:
+    """One of the rounds 40 to 59."""
+    _, b, c, d, _ = s
+    return _next(s, word, _U(_U(_U(b & c) | _U(d & _U(b | c))) + _U(0x8F1BBCDC)))
+
+
+@kernel(f"{_STATE}({_STATE}, uint32)", is_inlined=True)
+def _last(s: State, word: int) -> State:
+    """One of the rounds 60 to 79."""
+    _, b, c, d, _ = s
+    return _next(s, word, _U(_U(b ^ c ^ d) + _U(0xCA62C1D6)))
+
+
+@kernel(f"{_STATE}({_STATE}, {_BLOCK})", is_inlined=True)
+def _rounds_from_0(s: State, w: Block) -> State:
+    s = _choose(s, w[0])
+    s = _choose(s, w[1])
+    s = _choose(s, w[2])
+    s = _choose(s, w[3])
+    s = _choose(s, w[4])
+    s = _choose(s, w[5])
+    s = _choose(s, w[6])
+    s = _choose(s, w[7])
+    s = _choose(s, w[8])
+    s = _choose(s, w[9])
+    s = _choose(s, w[10])
+    s = _choose(s, w[11])
+    s = _choose(s, w[12])
+    s = _choose(s, w[13])
+    s = _choose(s, w[14])
+    return _choose(s, w[15])
+
+
+@kernel(f"{_STATE}({_STATE}, {_BLOCK})", is_inlined=True)
+def _rounds_from_16(s: State, w: Block) -> State:
+    s = _choose(s, w[0])
+    s = _choose(s, w[1])
+    s = _choose(s, w[2])
+    s = _choose(s, w[3])
+    s = _parity(s, w[4])
+    s = _parity(s, w[5])
+    s = _parity(s, w[6])
+    s = _parity(s, w[7])
+    s = _parity(s, w[8])
+    s = _parity(s, w[9])
+    s = _parity(s, w[10])
+    s = _parity(s, w[11])
+    s = _parity(s, w[12])
+    s = _parity(s, w[13])
+    s = _parity(s, w[14])
+    return _parity(s, w[15])
+
+
+@kernel(f"{_STATE}({_STATE}, {_BLOCK})", is_inlined=True)
+def _rounds_from_32(s: State, w: Block) -> State:
+    s = _parity(s, w[0])
+    s = _parity(s, w[1])
+    s = _parity(s, w[2])
+    s = _parity(s, w[3])
+    s = _parity(s, w[4])
+    s = _parity(s, w[5])
+    s = _parity(s, w[6])
+    s = _parity(s, w[7])
+    s = _majority(s, w[8])
+    s = _majority(s, w[9])
+    s = _majority(s, w[10])
+    s = _majority(s, w[11])
+    s = _majority(s, w[12])
+    s = _majority(s, w[13])
+    s = _majority(s, w[14])
+    return _majority(s, w[15])
+
+
+@kernel(f"{_STATE}({_STATE}, {_BLOCK})", is_inlined=True)
+def _rounds_from_48(s: State, w: Block) -> State:
+    s = _majority(s, w[0])
+    s = _majority(s, w[1])
+    s = _majority(s, w[2])
+    s = _majority(s, w[3])
+    s = _majority(s, w[4])
+    s = _majority(s, w[5])
+    s = _majority(s, w[6])
+    s = _majority(s, w[7])
+    s = _majority(s, w[8])
+    s = _majority(s, w[9])
+    s = _majority(s, w[10])
+    s = _majority(s, w[11])
+    s = _last(s, w[12])
+    s = _last(s, w[13])
+    s = _last(s, w[14])
+    return _last(s, w[15])
+
+
+@kernel(f"{_STATE}({_STATE}, {_BLOCK})", is_inlined=True)
+def _rounds_from_64(s: State, w: Block) -> State:
+    s = _last(s, w[0])
+    s = _last(s, w[1])
+    s = _last(s, w[2])
+    s = _last(s, w[3])
+    s = _last(s, w[4])
+    s = _last(s, w[5])
+    s = _last(s, w[6])
+    s = _last(s, w[7])
+    s = _last(s, w[8])
+    s = _last(s, w[9])
+    s = _last(s, w[10])
+    s = _last(s, w[11])
+    s = _last(s, w[12])
+    s = _last(s, w[13])
+    s = _last(s, w[14])
+    return _last(s, w[15])
+
+
+@kernel("uint32(uint32, uint32, uint32, uint32)", is_inlined=True)
+def _mixed(first: int, second: int, third: int, fourth: int) -> int:
+    return _rotated(_U(_U(first ^ second) ^ _U(third ^ fourth)), _U(1))
+
+
+@kernel(f"{_BLOCK}({_BLOCK})", is_inlined=True)
+def _next_words(w: Block) -> Block:
+    """The words of the next 16 rounds."""
+    w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15 = w
+    w0 = _mixed(w13, w8, w2, w0)
+    w1 = _mixed(w14, w9, w3, w1)
+    w2 = _mixed(w15, w10, w4, w2)
+    w3 = _mixed(w0, w11, w5, w3)
+    w4 = _mixed(w1, w12, w6, w4)
+    w5 = _mixed(w2, w13, w7, w5)
+    w6 = _mixed(w3, w14, w8, w6)
+    w7 = _mixed(w4, w15, w9, w7)
+    w8 = _mixed(w5, w0, w10, w8)
+    w9 = _mixed(w6, w1, w11, w9)
+    w10 = _mixed(w7, w2, w12, w10)
+    w11 = _mixed(w8, w3, w13, w11)
+    w12 = _mixed(w9, w4, w14, w12)
+    w13 = _mixed(w10, w5, w15, w13)
+    w14 = _mixed(w11, w6, w0, w14)
+    w15 = _mixed(w12, w7, w1, w15)
+    return w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15
+
+
+@kernel(f"{_BLOCK}(uint32[::1], int64)", is_inlined=True)
+def _words_of(work: Words, lane: int) -> Block:
+    return (
+        work[lane],
+        work[LANES + lane],
+        work[2 * LANES + lane],
+        work[3 * LANES + lane],
+        work[4 * LANES + lane],
+        work[5 * LANES + lane],
+        work[6 * LANES + lane],
+        work[7 * LANES + lane],
+        work[8 * LANES + lane],
+        work[9 * LANES + lane],
+        work[10 * LANES + lane],
+        work[11 * LANES + lane],
+        work[12 * LANES + lane],
+        work[13 * LANES + lane],
+        work[14 * LANES + lane],
+        work[15 * LANES + lane],
+    )
 
 
 @kernel("void(uint32[::1], uint32[::1], uint32[::1])")
 def add_block(work: Words, state: Words, masks: Words) -> None:
-    """Add the block in the first 16 rows of `work` to the state of the lanes whose mask is set.
+    """Add the block in `work` to the state of the lanes whose mask is set.
 
     Args:
         work: `WORK_SIZE` words; state: `STATE_SIZE` words, rows a to e.
         masks: for each lane 0, or 0xFFFFFFFF to set it.
     """
-    for row in range(16, 80):
-        for lane in range(LANES):
-            at = row * LANES + lane
-            word = _U(work[at - 3 * LANES]) ^ _U(work[at - 8 * LANES])
-            word ^= _U(work[at - 14 * LANES]) ^ _U(work[at - 16 * LANES])
-            work[at] = _rotated(_U(word), _U(1))
     for lane in range(LANES):
-        work[_STATE + 4 * LANES + lane] = state[lane]
-        work[_STATE + 3 * LANES + lane] = state[LANES + lane]
-        work[_STATE + 2 * LANES + lane] = _rotated(_U(state[2 * LANES + lane]), _U(2))
-        work[_STATE + LANES + lane] = _rotated(_U(state[3 * LANES + lane]), _U(2))
-        work[_STATE + lane] = _rotated(_U(state[4 * LANES + lane]), _U(2))
-    _rounds(work)
-    for lane in range(LANES):
+        words = _words_of(work, lane)
+        a, b, c = state[lane], state[LANES + lane], state[2 * LANES + lane]
+        d, e = state[3 * LANES + lane], state[4 * LANES + lane]
+        values = _rounds_from_0((a, b, c, d, e), words)
+        words = _next_words(words)
+        values = _rounds_from_16(values, words)
+        words = _next_words(words)
+        values = _rounds_from_32(values, words)
+        words = _next_words(words)
+        values = _rounds_from_48(values, words)
+        words = _next_words(words)
+        values = _rounds_from_64(values, words)
         mask = _U(masks[lane])
-        a, b = _U(work[_END + 4 * LANES + lane]), _U(work[_END + 3 * LANES + lane])
-        c = _rotated(_U(work[_END + 2 * LANES + lane]), _U(30))
-        d = _rotated(_U(work[_END + LANES + lane]), _U(30))
-        e = _rotated(_U(work[_END + lane]), _U(30))
-        state[lane] = _U(_U(state[lane]) + _U(a & mask))
-        state[LANES + lane] = _U(_U(state[LANES + lane]) + _U(b & mask))
-        state[2 * LANES + lane] = _U(_U(state[2 * LANES + lane]) + _U(c & mask))
-        state[3 * LANES + lane] = _U(_U(state[3 * LANES + lane]) + _U(d & mask))
-        state[4 * LANES + lane] = _U(_U(state[4 * LANES + lane]) + _U(e & mask))
+        state[lane] = _U(a + _U(values[0] & mask))
+        state[LANES + lane] = _U(b + _U(values[1] & mask))
+        state[2 * LANES + lane] = _U(c + _U(values[2] & mask))
+        state[3 * LANES + lane] = _U(d + _U(values[3] & mask))
+        state[4 * LANES + lane] = _U(e + _U(values[4] & mask))
