@@ -17,15 +17,26 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.compiled import kernel
+from dueline.compiled import BYTES, kernel
 
-__all__ = ["LANES", "STATE_SIZE", "WORK_SIZE", "add_block", "begin"]
+__all__ = [
+    "BLOCK_SIZE",
+    "LANES",
+    "STATE_SIZE",
+    "WORK_SIZE",
+    "add_block",
+    "begin",
+    "put_block",
+    "put_words",
+]
 
+Bytes8 = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
 State = tuple[int, int, int, int, int]
 """a to e, of one column."""
 Block = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int, int, int]
 
+BLOCK_SIZE: Final = 64
 LANES: Final = 32
 STATE_SIZE: Final = 5 * LANES
 WORK_SIZE: Final = 16 * LANES
@@ -43,6 +54,74 @@ def begin(state: Words) -> None:
         state[2 * LANES + lane] = _U(0x98BADCFE)
         state[3 * LANES + lane] = _U(0x10325476)
         state[4 * LANES + lane] = _U(0xC3D2E1F0)
+
+
+@kernel(f"uint32({BYTES}, int64)", is_inlined=True)
+def _word(part: Bytes8, at: int) -> int:
+    """Four bytes, the most significant one first."""
+    return (
+        _U(part[at]) << _U(24)
+        | _U(part[at + 1]) << _U(16)
+        | _U(part[at + 2]) << _U(8)
+        | _U(part[at + 3])
+    )
+
+
+@kernel(f"void({BYTES}, int64, uint32[::1], int64)", is_inlined=True)
+def put_words(source: Bytes8, at: int, work: Words, lane: int) -> None:
+    """64 bytes as the words of a lane."""
+    # Of a slice, the compiler knows that no place is below 0.
+    block = source[at : at + BLOCK_SIZE]
+    column = work[lane:]
+    for word in range(16):
+        column[word * LANES] = _word(block, 4 * word)
+
+
+@kernel(f"uint32({BYTES}, {BYTES}, int64)")
+def _odd_word(text: Bytes8, body: Bytes8, at: int) -> int:
+    """The word at this place of a text, a body behind it, a bit behind that, and zeros."""
+    size = len(text) + len(body)
+    value = _U(0)
+    for place in range(at, min(at + 4, size + 1)):
+        byte = _U(0x80)
+        if place < len(text):
+            byte = _U(text[place])
+        elif place < size:
+            byte = _U(body[place - len(text)])
+        value |= byte << _U(8 * (at + 3 - place))
+    return value
+
+
+@kernel(f"void({BYTES}, {BYTES}, int64, boolean, uint32[::1], int64)", is_inlined=True)
+def put_block(
+    text: Bytes8, body: Bytes8, block: int, is_last: bool, work: Words, lane: int
+) -> None:
+    """A block of a text and a body behind it as the words of a lane.
+
+    Args:
+        is_last: it ends with how long they are, in bits, with a block that came before them.
+    """
+    text_size = len(text)
+    size = text_size + len(body)
+    start = block * BLOCK_SIZE
+    if start + BLOCK_SIZE <= text_size:
+        put_words(text, start, work, lane)
+    elif start >= text_size and start + BLOCK_SIZE <= size:
+        put_words(body, start - text_size, work, lane)
+    else:
+        column = work[lane:]
+        for word in range(16):
+            at = start + 4 * word
+            if at >= text_size and at + 4 <= size:
+                column[word * LANES] = _word(body[at - text_size : at - text_size + 4], 0)
+            elif at + 4 <= text_size:
+                column[word * LANES] = _word(text[at : at + 4], 0)
+            elif at > size:
+                column[word * LANES] = _U(0)
+            else:
+                column[word * LANES] = _odd_word(text, body, at)
+        if is_last:
+            column[15 * LANES] = _U(8 * (BLOCK_SIZE + size))
 
 
 @kernel("uint32(uint32, uint32)", is_inlined=True)

@@ -12,9 +12,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import put_big, put_bytes
 from dueline.compiled import BYTES, kernel
-from dueline.wire.sha1_kernels import LANES, STATE_SIZE, WORK_SIZE, add_block, begin
+from dueline.wire.sha1_kernels import (
+    BLOCK_SIZE,
+    LANES,
+    STATE_SIZE,
+    WORK_SIZE,
+    add_block,
+    begin,
+    put_block,
+    put_words,
+)
 from dueline.wire.turn import (
     FRAME_BODY_START,
     FRAME_CHANNEL,
@@ -41,19 +49,21 @@ Bytes8 = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
 Int64s = npt.NDArray[np.int64]
 
-BLOCK_SIZE: Final = 64
 BLOCK_COUNT_MAX: Final = (SIZE_MAX + 8) // BLOCK_SIZE + 1
 """Of a content with what SHA-1 puts behind it: a bit, zeros, and how long it is."""
-ROOM: Final = BLOCK_COUNT_MAX * BLOCK_SIZE
 DIGEST_WORDS: Final = 5
 SIGNATURE_SIZE: Final = 28
+
+BLOCKS, KEY, NUMBER, LANES_WIDTH = range(4)
+"""Of each lane: how many blocks it has, its key and its frame."""
+
 _PADDING: Final = 0x3D
 _U: Final = np.uint32
 
 
-def _values() -> Bytes8:
-    """What the letters of base64 stand for; 64: it is none."""
-    values = np.full(256, 64, dtype=np.uint8)
+def _values() -> Int64s:
+    """What the letters of base64 stand for; below 0: it is none, however it is shifted."""
+    values = np.full(256, -1, dtype=np.int64)
     letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
     values[np.frombuffer(letters, dtype=np.uint8)] = np.arange(64)
     return values
@@ -133,44 +143,34 @@ def find_cases(
     return count
 
 
-@kernel(f"boolean({BYTES}, int64[::1], uint32[::1], int64)")
+@kernel(f"int64({BYTES}, int64)", is_inlined=True)
+def _four_letters(letters: Bytes8, at: int) -> int:
+    """What four letters of base64 are together; below 0: one of them is none."""
+    first, second = _VALUES[letters[at]], _VALUES[letters[at + 1]]
+    third, fourth = _VALUES[letters[at + 2]], _VALUES[letters[at + 3]]
+    return (first << 6 | second) << 12 | third << 6 | fourth
+
+
+@kernel(f"boolean({BYTES}, int64[::1], uint32[::1], int64)", is_inlined=True)
 def _read_signature(data: Bytes8, frame: Int64s, digests: Words, lane: int) -> bool:
     """The words of a signature in base64 into their lane; False: it is none."""
     start, end = frame[FRAME_SIGNATURE_START], frame[FRAME_SIGNATURE_END]
     if start < 0 or end > len(data) or end - start != SIGNATURE_SIZE:
         return False
-    if data[end - 1] != _PADDING:
+    letters = data[start : start + SIGNATURE_SIZE]
+    # 24 bits of each four, and of the last three 16; two bits behind them mean nothing.
+    a, b, c = _four_letters(letters, 0), _four_letters(letters, 4), _four_letters(letters, 8)
+    d, e, f = _four_letters(letters, 12), _four_letters(letters, 16), _four_letters(letters, 20)
+    first, second, third = _VALUES[letters[24]], _VALUES[letters[25]], _VALUES[letters[26]]
+    g = first << 10 | second << 4 | third >> 2
+    if a | b | c | d | e | f | g < 0 or letters[27] != _PADDING:
         return False
-    value = np.int64(0)
-    bits = 0
-    word = 0
-    for at in range(start, end - 1):
-        letter = np.int64(_VALUES[data[at]])
-        if letter >= 64:
-            return False
-        value = value << 6 | letter
-        bits += 6
-        if bits >= 32:
-            bits -= 32
-            digests[word * LANES + lane] = _U(value >> bits & 0xFFFFFFFF)
-            value &= (1 << bits) - 1
-            word += 1
-    return word == DIGEST_WORDS
-
-
-@kernel(f"void({BYTES}, int64, uint32[::1], int64)")
-def _put_block(source: Bytes8, at: int, work: Words, lane: int) -> None:
-    """64 bytes as the words of a lane."""
-    # Of a slice, the compiler knows that no place is below 0.
-    block = source[at : at + BLOCK_SIZE]
-    column = work[lane:]
-    for word in range(16):
-        column[word * LANES] = (
-            _U(block[4 * word]) << _U(24)
-            | _U(block[4 * word + 1]) << _U(16)
-            | _U(block[4 * word + 2]) << _U(8)
-            | _U(block[4 * word + 3])
-        )
+    digests[lane] = _U(a << 8 | b >> 16)
+    digests[LANES + lane] = _U((b << 16 | c >> 8) & 0xFFFFFFFF)
+    digests[2 * LANES + lane] = _U((c << 24 | d) & 0xFFFFFFFF)
+    digests[3 * LANES + lane] = _U(e << 8 | f >> 16)
+    digests[4 * LANES + lane] = _U((f << 16 | g) & 0xFFFFFFFF)
+    return True
 
 
 @kernel(f"int64({BYTES}, {BYTES}, int64[::1])")
@@ -184,24 +184,6 @@ def _block_count(data: Bytes8, texts: Bytes8, frame: Int64s) -> int:
         return 0
     size = text_end - text + body_end - body
     return (size + 8) // BLOCK_SIZE + 1 if size <= SIZE_MAX else 0
-
-
-@kernel(f"void({BYTES}, {BYTES}, int64[::1], uint8[::1], int64, int64)")
-def _put_content(
-    data: Bytes8, texts: Bytes8, frame: Int64s, contents: Bytes8, at: int, count: int
-) -> None:
-    """What was signed as so many blocks: with a bit behind it, zeros, and its length in bits."""
-    text, text_end = frame[FRAME_SIGNED_START], frame[FRAME_SIGNED_END]
-    body, body_end = frame[FRAME_BODY_START], frame[FRAME_END]
-    bits = 8 * (BLOCK_SIZE + text_end - text + body_end - body)
-    end = at + count * BLOCK_SIZE
-    at = put_bytes(contents, at, texts, text, text_end)
-    at = put_bytes(contents, at, data, body, body_end)
-    rest = contents[at:end]
-    for place in range(len(rest)):
-        rest[place] = 0
-    rest[0] = 0x80
-    put_big(contents, end - 4, bits, 4)
 
 
 @kernel("void(uint32[::1])")
@@ -218,7 +200,7 @@ def _begin_keys(pads: Bytes8, work: Words, state: Words, masks: Words, begun: An
     for first in range(0, count, LANES):
         begin(state)
         for lane in range(min(LANES, count - first)):
-            _put_block(pads, (first + lane) * BLOCK_SIZE, work, lane)
+            put_words(pads, (first + lane) * BLOCK_SIZE, work, lane)
         add_block(work, state, masks)
         for lane in range(min(LANES, count - first)):
             for word in range(DIGEST_WORDS):
@@ -233,14 +215,20 @@ def _begin_lanes(begun: Any, keys: Int64s, side: int, state: Words) -> None:
             state[word * LANES + lane] = begun[2 * keys[lane] + side, word]
 
 
-@kernel(f"void({BYTES}, int64[::1], int64, uint32[::1], uint32[::1])")
-def _put_blocks(contents: Bytes8, blocks: Int64s, block: int, work: Words, masks: Words) -> None:
+@kernel(f"void({BYTES}, {BYTES}, int64[:, ::1], int64[:, ::1], int64, uint32[::1], uint32[::1])")
+def _put_blocks(
+    data: Bytes8, texts: Bytes8, frames: Any, lanes: Any, block: int, work: Words, masks: Words
+) -> None:
     """A block of each content that is so long, and the masks of those."""
     for lane in range(LANES):
+        count = lanes[BLOCKS, lane]
         masks[lane] = _U(0)
-        if block < blocks[lane]:
+        if block < count:
             masks[lane] = _U(0xFFFFFFFF)
-            _put_block(contents, lane * ROOM + block * BLOCK_SIZE, work, lane)
+            frame = frames[lanes[NUMBER, lane]]
+            text = texts[frame[FRAME_SIGNED_START] : frame[FRAME_SIGNED_END]]
+            body = data[frame[FRAME_BODY_START] : frame[FRAME_END]]
+            put_block(text, body, block, block + 1 == count, work, lane)
 
 
 @kernel("void(uint32[::1], uint32[::1])")
@@ -254,32 +242,33 @@ def _put_digests(digests: Words, work: Words) -> None:
 
 
 @kernel(
-    f"void({BYTES}, int64[::1], int64[::1], uint32[:, ::1], uint32[::1], uint32[::1],"
-    "uint32[::1], uint32[::1])"
+    f"void({BYTES}, {BYTES}, int64[:, ::1], int64[:, ::1], uint32[:, ::1], uint32[::1],"
+    "uint32[::1], uint32[::1], uint32[::1])"
 )
 def _hash(
-    contents: Bytes8,
-    blocks: Int64s,
-    keys: Int64s,
+    data: Bytes8,
+    texts: Bytes8,
+    frames: Any,
+    lanes: Any,
     begun: Any,
     work: Words,
     masks: Words,
     inner: Words,
     state: Words,
 ) -> None:
-    """HMAC of the contents of all lanes, into `state`; the arrays before that are room for it."""
+    """HMAC of what was signed in all lanes, into `state`; the arrays before it are room for it."""
     block_count = 0
     for lane in range(LANES):
-        block_count = max(block_count, blocks[lane])
-    _begin_lanes(begun, keys, 0, state)
+        block_count = max(block_count, lanes[BLOCKS, lane])
+    _begin_lanes(begun, lanes[KEY], 0, state)
     # One place calls `add_block`, which is inlined there: it is long.
     for step in range(block_count + 1):
         if step < block_count:
-            _put_blocks(contents, blocks, step, work, masks)
+            _put_blocks(data, texts, frames, lanes, step, work, masks)
         else:
             for at in range(STATE_SIZE):
                 inner[at] = state[at]
-            _begin_lanes(begun, keys, 1, state)
+            _begin_lanes(begun, lanes[KEY], 1, state)
             _put_digests(inner, work)
             _take_all(masks)
         add_block(work, state, masks)
@@ -361,8 +350,8 @@ def _leave(sizes: Int64s, found: Bytes8) -> None:
 
 @kernel(
     f"void({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    "uint32[:, ::1], uint8[::1], uint32[:, ::1], uint32[::1], int64[:, ::1], int64[::1],"
-    "int64[::1], uint8[::1])"
+    "uint32[:, ::1], uint32[:, ::1], uint32[::1], int64[:, ::1], int64[::1], int64[::1],"
+    "uint8[::1])"
 )
 def _check(
     data: Bytes8,
@@ -373,7 +362,6 @@ def _check(
     key_counts: Int64s,
     sizes: Int64s,
     begun: Any,
-    contents: Bytes8,
     states: Any,
     work: Words,
     lanes: Any,
@@ -385,10 +373,9 @@ def _check(
 
     Args:
         begun: of each key, what its two hashes begin with.
-        contents, states, work, lanes, ends, order: room for what is under way.
+        states, work, lanes, ends, order: room for what is under way.
     """
     state, inner, expected, masks = states[0], states[1], states[2], states[3, :LANES]
-    blocks, keys = lanes[0], lanes[1]
     place_count = 0
     for case in range(len(key_counts)):
         place_count = max(place_count, key_counts[case])
@@ -396,23 +383,22 @@ def _check(
         total = _sort(sizes, case_of, key_counts, found, place, ends, order)
         for first in range(0, total, LANES):
             for lane in range(LANES):
-                blocks[lane] = 0
-                keys[lane] = 0
+                lanes[BLOCKS, lane] = 0
+                lanes[KEY, lane] = 0
                 if first + lane >= total:
                     continue
                 number = order[first + lane]
-                frame = frames[number]
-                if _read_signature(data, frame, expected, lane):
-                    blocks[lane] = sizes[number]
-                    keys[lane] = key_starts[case_of[number]] + place
-                    _put_content(data, texts, frame, contents, lane * ROOM, sizes[number])
-            _hash(contents, blocks, keys, begun, work, masks, inner, state)
+                if _read_signature(data, frames[number], expected, lane):
+                    lanes[BLOCKS, lane] = sizes[number]
+                    lanes[KEY, lane] = key_starts[case_of[number]] + place
+                    lanes[NUMBER, lane] = number
+            _hash(data, texts, frames, lanes, begun, work, masks, inner, state)
             for lane in range(min(LANES, total - first)):
                 difference = _U(0)
                 for word in range(DIGEST_WORDS):
                     at = word * LANES + lane
                     difference |= _U(_U(state[at]) ^ _U(expected[at]))
-                if blocks[lane] and difference == 0:
+                if lanes[BLOCKS, lane] and difference == 0:
                     found[order[first + lane]] = IS_SIGNED
 
 
@@ -463,10 +449,9 @@ def check_signatures(
         key_counts,
         sizes,
         begun,
-        np.empty(LANES * ROOM, dtype=np.uint8),
         states,
         work,
-        np.empty((2, LANES), dtype=np.int64),
+        np.empty((LANES_WIDTH, LANES), dtype=np.int64),
         np.empty(BLOCK_COUNT_MAX + 2, dtype=np.int64),
         np.empty(len(sizes), dtype=np.int64),
         found,

@@ -60,3 +60,33 @@ def test_the_standards_own_examples() -> None:
     found = hashed([padded(content) for content in examples])
 
     assert [each.hex() for each in found] == list(examples.values())
+
+
+def test_contents_of_two_pieces_are_put_into_lanes_block_by_block() -> None:
+    """Of every length up to 300, cut everywhere in turn; a block has come before, as with HMAC."""
+    assert compiled.load([SIGNATURE_KERNELS])
+    from dueline.wire import sha1_kernels as kernels
+
+    first = bytes(range(64))
+    content = bytes(range(7, 251)) * 2
+    work = np.zeros(kernels.WORK_SIZE, dtype=np.uint32)
+    state = np.empty(kernels.STATE_SIZE, dtype=np.uint32)
+    masks = np.zeros(kernels.LANES, dtype=np.uint32)
+    lane = 0
+    for size in range(301):
+        lane = (lane + 1) % kernels.LANES
+        cut = 37 * size % (size + 1)
+        text = np.frombuffer(content[:cut], dtype=np.uint8)
+        body = np.frombuffer(content[cut:size], dtype=np.uint8)
+        kernels.begin(state)
+        masks[:] = 0
+        masks[lane] = 0xFFFFFFFF
+        kernels.put_words(np.frombuffer(first, dtype=np.uint8), 0, work, lane)
+        kernels.add_block(work, state, masks)
+        count = (size + 8) // 64 + 1
+        for block in range(count):
+            kernels.put_block(text, body, block, block + 1 == count, work, lane)
+            kernels.add_block(work, state, masks)
+
+        found = state.reshape(5, -1)[:, lane].astype(">u4").tobytes()
+        assert found == hashlib.sha1(first + content[:size]).digest(), size
