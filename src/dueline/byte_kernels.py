@@ -20,11 +20,16 @@ __all__ = [
     "begins",
     "digit_count",
     "eight",
+    "first_marked",
     "four",
     "index_of",
+    "is_same",
+    "marked_below",
+    "marked_same",
     "put_big",
     "put_bytes",
     "put_number",
+    "put_short",
     "u32",
     "u64",
 ]
@@ -32,8 +37,11 @@ __all__ = [
 Bytes8 = npt.NDArray[np.uint8]
 
 _ZERO: Final = 0x30
-_ONES: Final = np.uint64(0x0101010101010101)
-_TOPS: Final = np.uint64(0x8080808080808080)
+ONES: Final = np.uint64(0x0101010101010101)
+TOPS: Final = np.uint64(0x8080808080808080)
+"""A word of eight bytes is compared at once: `marked_same` and its like set the top bit of bytes
+that are looked for. What they say of the first such byte is right, of those behind it perhaps not.
+"""
 
 
 @kernel(f"int64({BYTES}, int64)")
@@ -124,6 +132,60 @@ def eight(part: Bytes8, at: int) -> np.uint64:
     return four(part, at) | four(part, at + 4) << np.uint64(32)
 
 
+@kernel("uint64(uint64, int64)", is_inlined=True)
+def marked_same(word: np.uint64, byte: int) -> np.uint64:
+    """Marks the bytes of a word that are this one."""
+    zeroed = word ^ np.uint64(byte) * ONES
+    return (zeroed - ONES) & ~zeroed & TOPS
+
+
+@kernel("uint64(uint64, int64)", is_inlined=True)
+def marked_below(word: np.uint64, limit: int) -> np.uint64:
+    """Marks the bytes of a word that are less than this one, which is at most 128."""
+    return (word - np.uint64(limit) * ONES) & ~word & TOPS
+
+
+@kernel("int64(uint64)", is_inlined=True)
+def first_marked(marks: np.uint64) -> Any:
+    """Which of a word's bytes is the first that is marked; one is."""
+    below = (marks & (~marks + np.uint64(1))) - np.uint64(1)
+    return np.int64((below & ONES) * ONES >> np.uint64(56)) - 1
+
+
+@kernel(f"int64(uint8[::1], int64, {BYTES}, int64, int64)", is_inlined=True)
+def put_short(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
+    """As `put_bytes`, and quicker for some bytes; up to seven bytes behind them are overwritten."""
+    size = end - start
+    if end + 8 > len(data) or at + size + 8 > len(out):
+        return put_bytes(out, at, data, start, end)
+    source = data[start : end + 8]
+    target = out[at : at + size + 8]
+    for first in range(0, size, 8):
+        word = eight(source, first)
+        for place in range(8):
+            target[first + place] = word >> np.uint64(8 * place) & np.uint64(0xFF)
+    return at + size
+
+
+@kernel(f"boolean({BYTES}, int64, {BYTES}, int64, int64)")
+def is_same(data: Bytes8, start: int, other: Bytes8, other_start: int, size: int) -> bool:
+    """Are so many bytes of both the same?"""
+    part = data[start : start + size]
+    same = other[other_start : other_start + size]
+    if len(part) != len(same):
+        return False
+    at = 0
+    while at + 8 <= len(part):
+        if eight(part, at) != eight(same, at):
+            return False
+        at += 8
+    while at < len(part):
+        if part[at] != same[at]:
+            return False
+        at += 1
+    return True
+
+
 @kernel(f"int64({BYTES}, int64, int64, int64)")
 def index_of(data: Bytes8, start: int, end: int, byte: int) -> int:
     """Where a byte first is in data[start:end]; the end if it is not there.
@@ -132,11 +194,11 @@ def index_of(data: Bytes8, start: int, end: int, byte: int) -> int:
     there is a 0 among them.
     """
     part = data[start:end]
-    wanted = np.uint64(byte) * _ONES
     at = 0
     while at + 8 <= len(part):
-        word = eight(part, at) ^ wanted
-        if (word - _ONES) & ~word & _TOPS:
+        marks = marked_same(eight(part, at), byte)
+        if marks:
+            at += first_marked(marks)
             break
         at += 8
     while at < len(part) and part[at] != byte:

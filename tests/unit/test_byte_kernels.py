@@ -73,3 +73,53 @@ def test_a_copy_never_leaves_its_array(kernels: Any) -> None:
         kernels.put_bytes(out, at, data, start, end)
 
     assert memory[:16].tobytes() == memory[48:].tobytes() == b"\x07" * 16
+
+
+def test_short_copies_end_where_they_should(kernels: Any) -> None:
+    """Behind them up to seven bytes may be others, and nothing outside of the array is."""
+    seeded = random.Random(14)
+    data = np.frombuffer(seeded.randbytes(60), dtype=np.uint8)
+
+    for _ in range(2_000):
+        start, end = sorted(seeded.choices(range(61), k=2))
+        at = seeded.randrange(80 - (end - start) + 1)
+        out = np.full(80, 7, dtype=np.uint8)
+
+        stop = kernels.put_short(out, at, data, start, end)
+
+        assert stop == at + end - start
+        assert out[:at].tobytes() == b"\x07" * at
+        assert out[at:stop].tobytes() == data[start:end].tobytes()
+        assert set(out[stop + 7 :].tolist()) <= {7}
+
+
+def test_the_first_byte_that_is_looked_for_is_marked(kernels: Any) -> None:
+    seeded = random.Random(15)
+    edges = [0, 1, 2, 0x1F, 0x20, 0x21, 0x22, 0x23, 0x5C, 0x7F, 0x80, 0xA2, 0xDC, 0xFF]
+
+    for _ in range(3_000):
+        data = bytes(seeded.choices(edges, k=8))
+        word = np.uint64(int.from_bytes(data, "little"))
+        for byte in (1, 2, 0x22, 0x5C, 0x7F):
+            marks = kernels.marked_same(word, byte)
+            assert (marks != 0) == (byte in data)
+            if byte in data:
+                assert kernels.first_marked(marks) == data.index(byte)
+        marks = kernels.marked_below(word, 0x20)
+        small = [place for place, byte in enumerate(data) if byte < 0x20]
+        assert (marks != 0) == bool(small)
+        if small:
+            assert kernels.first_marked(marks) == small[0]
+
+
+def test_slices_are_compared_to_their_last_byte(kernels: Any) -> None:
+    seeded = random.Random(16)
+    data = np.frombuffer(seeded.randbytes(40), dtype=np.uint8)
+
+    for size in range(40):
+        other = data.copy()
+        assert kernels.is_same(data, 40 - size, other, 40 - size, size)
+        for place in range(40 - size, 40):
+            other[place] ^= 1 << seeded.randrange(8)
+            assert not kernels.is_same(data, 40 - size, other, 40 - size, size)
+            other[place] = data[place]

@@ -7,15 +7,25 @@ look, [at, end), and looks nowhere else. A result below 0: not understood.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from dueline.byte_kernels import (
+    ONES,
+    TOPS,
+    eight,
+    first_marked,
+    is_same,
+    marked_below,
+    marked_same,
+)
 from dueline.compiled import BYTES, kernel
 from dueline.wire.turn import FIELD_COUNT
 
-__all__ = ["digits", "read_header"]
+__all__ = ["digits", "plain_end", "read_header"]
 
 Bytes8 = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
@@ -30,9 +40,7 @@ HEADER_USER: Final = HEADER_CODE + 5
 """Start and end of the fields that sign: the user, a token, the signature."""
 HEADER_TOKEN: Final = HEADER_USER + 2
 HEADER_SIGNATURE: Final = HEADER_USER + 4
-HEADER_TEXT: Final = HEADER_USER + 6
-"""Start and end of the properties among what was signed, without escapes: noted by who reads on."""
-HEADER_WIDTH: Final = HEADER_USER + 8
+HEADER_WIDTH: Final = HEADER_USER + 6
 
 FIELD_TOPIC: Final = 1
 FIELD_BORN: Final = 6
@@ -44,11 +52,22 @@ _NAMES: Final = np.frombuffer(
     dtype=np.uint8,
 )
 _NAME_STARTS: Final = np.array([0, 4, 8, 14, 21, 29, 52, 61, 70, 83, 92])
+_NAME_WORDS: Final = np.array(
+    [
+        int.from_bytes(_NAMES[start : min(end, start + 8)].tobytes(), "little")
+        for start, end in pairwise(_NAME_STARTS.tolist())
+    ],
+    dtype=np.uint64,
+)
+"""The first eight bytes of each, or all and zeros."""
 _LANGUAGE: Final = 4
 _SERIALIZATION: Final = 5
 _EXT: Final = 6
 _USER: Final = 7
 """The first of the names that ext fields have, beside letters."""
+
+_LETTER_WORD: Final = np.uint64(0x223A220022)
+"""`"` and `":"` with a letter between them, the first byte least significant."""
 
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
@@ -60,31 +79,69 @@ _MINUS: Final = 0x2D
 _ZERO: Final = 0x30
 
 
-@kernel(f"int64({BYTES}, int64, int64)")
+@kernel(f"int64({BYTES}, int64, int64)", is_inlined=True)
+def plain_end(data: Bytes8, at: int, end: int) -> int:
+    """Where the first byte is that is not ASCII, or cannot stand for itself; the end: nowhere."""
+    part = data[at:end]
+    place = 0
+    while place + 8 <= len(part):
+        word = eight(part, place)
+        marks = word & TOPS | marked_below(word, 0x20)
+        marks |= marked_same(word, _QUOTE) | marked_same(word, _BACKSLASH)
+        if marks:
+            return at + place + first_marked(marks)
+        place += 8
+    while place < len(part):
+        byte = part[place]
+        if byte == _QUOTE or byte == _BACKSLASH or byte < 0x20 or byte >= 0x80:
+            break
+        place += 1
+    return at + place
+
+
+@kernel(f"int64({BYTES}, int64, int64)", is_inlined=True)
 def _string_end(data: Bytes8, at: int, end: int) -> int:
     """Where the string ends whose first character is at `at`; -1: it has an escape, a character
     that is not ASCII, or no end."""
-    while at < end:
-        byte = data[at]
-        if byte == _QUOTE:
-            return at
-        if byte == _BACKSLASH or byte < 0x20 or byte >= 0x80:
-            return -1
-        at += 1
-    return -1
+    stop = plain_end(data, at, end)
+    return stop if stop < end and data[stop] == _QUOTE else -1
 
 
-@kernel(f"int64({BYTES}, int64, int64)")
+@kernel(f"int64({BYTES}, int64, int64)", is_inlined=True)
 def _text_end(data: Bytes8, at: int, end: int) -> int:
     """The same for a string that may have escapes and any character."""
-    while at < end:
-        byte = data[at]
+    part = data[at:end]
+    place = 0
+    while place < len(part):
+        if place + 8 <= len(part):
+            word = eight(part, place)
+            marks = marked_below(word, 0x20)
+            marks |= marked_same(word, _QUOTE) | marked_same(word, _BACKSLASH)
+            if not marks:
+                place += 8
+                continue
+            place += first_marked(marks)
+        byte = part[place]
         if byte == _QUOTE:
-            return at
+            return at + place
         if byte < 0x20:
             return -1
-        at += 2 if byte == _BACKSLASH else 1
+        place += 2 if byte == _BACKSLASH else 1
     return -1
+
+
+@kernel("int64(uint64)", is_inlined=True)
+def _eight_digits(word: np.uint64) -> int:
+    """The number that eight digits are; -1: they are none."""
+    tens = np.uint64(0xF0) * ONES
+    zeros = np.uint64(_ZERO) * ONES
+    if word & tens != zeros or (word + np.uint64(6) * ONES) & tens != zeros:
+        return -1
+    # Pairs, then fours, then all: neighbours are multiplied and added in one step.
+    word = (word - zeros) * np.uint64(1 + (10 << 8)) >> np.uint64(8)
+    word = (word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(1 + (100 << 16)) >> np.uint64(16)
+    word = (word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(1 + (10_000 << 32))
+    return np.int64(word >> np.uint64(32))
 
 
 @kernel(f"int64({BYTES}, int64, int64)")
@@ -92,13 +149,21 @@ def digits(data: Bytes8, at: int, end: int) -> int:
     """The number that data[at:end] is, of 1 to 18 digits; -1: it is none."""
     if at >= end or end - at > 18:
         return -1
+    part = data[at:end]
     value = 0
-    while at < end:
-        digit = np.int64(data[at]) - _ZERO
+    place = 0
+    while place + 8 <= len(part):
+        eighth = _eight_digits(eight(part, place))
+        if eighth < 0:
+            return -1
+        value = value * 100_000_000 + eighth
+        place += 8
+    while place < len(part):
+        digit = np.int64(part[place]) - _ZERO
         if digit < 0 or digit > 9:
             return -1
         value = value * 10 + digit
-        at += 1
+        place += 1
     return value
 
 
@@ -113,17 +178,19 @@ def _number_end(data: Bytes8, at: int, end: int) -> int:
 @kernel(f"int64({BYTES}, int64, int64)")
 def _name_of(data: Bytes8, start: int, end: int) -> int:
     """Which of a header's names this is; -1: another."""
+    size = end - start
+    word = np.uint64(0)
+    if start + 8 <= len(data):
+        word = eight(data[start : start + 8], 0)
+        if size < 8:
+            word &= (np.uint64(1) << np.uint64(8 * size)) - np.uint64(1)
+    else:
+        for place in range(size):
+            word |= np.uint64(data[start + place]) << np.uint64(8 * place)
     for name in range(len(_NAME_STARTS) - 1):
         first = _NAME_STARTS[name]
-        if _NAME_STARTS[name + 1] - first != end - start:
-            continue
-        is_same = True
-        for offset in range(end - start):
-            if data[start + offset] != _NAMES[first + offset]:
-                is_same = False
-                break
-        if is_same:
-            return name
+        if word == _NAME_WORDS[name] and _NAME_STARTS[name + 1] - first == size:
+            return name if size <= 8 or is_same(data, start, _NAMES, first, size) else -1
     return -1
 
 
@@ -143,15 +210,24 @@ def _read_ext(data: Bytes8, at: int, end: int, header: Int64s) -> int:
     if at < end and data[at] == _CLOSE:
         return at + 1
     while at + 5 < end:
-        name_end = _string_end(data, at + 1, end)
-        if data[at] != _QUOTE or name_end < 0 or name_end + 3 >= end:
-            return -1
-        if data[name_end + 1] != _COLON or data[name_end + 2] != _QUOTE:
-            return -1
-        place = _place_of(data, at + 1, name_end)
+        place = -1
+        start = at + 5
+        if at + 8 <= len(data):
+            # A quote, a letter, and `":"`, as most are.
+            word = eight(data[at : at + 8], 0)
+            if word & np.uint64(0xFFFFFF00FF) == _LETTER_WORD:
+                letter = np.int64(word >> np.uint64(8) & np.uint64(0xFF)) - 0x61
+                place = 2 * letter if 0 <= letter < FIELD_COUNT else -1
+        if place < 0:
+            name_end = _string_end(data, at + 1, end)
+            if data[at] != _QUOTE or name_end < 0 or name_end + 3 >= end:
+                return -1
+            if data[name_end + 1] != _COLON or data[name_end + 2] != _QUOTE:
+                return -1
+            place = _place_of(data, at + 1, name_end)
+            start = name_end + 3
         if place < 0 or header[place] >= 0:
             return -1
-        start = name_end + 3
         if place == 2 * FIELD_PROPERTIES:
             stop = _text_end(data, start, end)
         else:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dueline.byte_kernels import TOPS, eight, first_marked, index_of, is_same, marked_same
 from dueline.compiled import BYTES, kernel
 from dueline.message_rows import (
     ROW_ID_END,
@@ -25,7 +26,7 @@ from dueline.message_rows import (
     TIMER_AFTER,
     TIMER_AT,
 )
-from dueline.wire.header_kernels import digits
+from dueline.wire.header_kernels import digits, plain_end
 from dueline.wire.turn import (
     ACTION_AT,
     ACTION_DROP,
@@ -117,8 +118,22 @@ def _sequence_size(data: Bytes8, at: int, end: int) -> int:
 
 @kernel(f"int64({BYTES}, int64, int64, uint8[::1], int64)")
 def unescape(data: Bytes8, at: int, end: int, texts: Bytes8, out: int) -> int:
-    """A JSON string's text into `texts`; returns its end there. It gets no longer."""
+    """A JSON string's text into `texts`; returns its end there. It gets no longer.
+
+    Up to seven bytes behind it are overwritten.
+    """
     while at < end:
+        if at + 8 <= end and out + 8 <= len(texts):
+            word = eight(data[at : at + 8], 0)
+            target = texts[out : out + 8]
+            for place in range(8):
+                target[place] = word >> np.uint64(8 * place) & np.uint64(0xFF)
+            marks = word & TOPS | marked_same(word, _BACKSLASH)
+            count = first_marked(marks) if marks else 8
+            at += count
+            out += count
+            if not marks:
+                continue
         byte = np.int64(data[at])
         if byte >= 0x80:
             size = _sequence_size(data, at, end)
@@ -166,12 +181,7 @@ def _action_of(texts: Bytes8, start: int, end: int, names: Bytes8, actions: Any)
         first = actions[row, 0]
         if actions[row, 1] - first != end - start or names[first] != texts[start]:
             continue
-        is_same = True
-        for offset in range(1, end - start):
-            if names[first + offset] != texts[start + offset]:
-                is_same = False
-                break
-        if is_same:
+        if is_same(names, first, texts, start, end - start):
             return actions[row, 2]
     return 0
 
@@ -180,14 +190,9 @@ def _action_of(texts: Bytes8, start: int, end: int, names: Bytes8, actions: Any)
 def _is_named_before(texts: Bytes8, start: int, end: int, entries: Any, count: int) -> int:
     for entry in range(count):
         first = entries[entry, 0]
-        if entries[entry, 1] - first != end - start:
-            continue
-        is_same = True
-        for offset in range(end - start):
-            if texts[first + offset] != texts[start + offset]:
-                is_same = False
-                break
-        if is_same:
+        if entries[entry, 1] - first == end - start and is_same(
+            texts, first, texts, start, end - start
+        ):
             return 1
     return 0
 
@@ -206,11 +211,8 @@ def _tag_code(texts: Bytes8, start: int, end: int) -> int:
 @kernel("int64(uint8[::1], int64, int64)")
 def _is_plain_id(texts: Bytes8, start: int, end: int) -> int:
     """Can it stand in an answer as it is?"""
-    for at in range(start, end):
-        byte = texts[at]
-        if byte < 0x20 or byte > 0x7E or byte == _QUOTE or byte == _BACKSLASH:
-            return 0
-    return 1
+    is_plain = plain_end(texts, start, end) == end and index_of(texts, start, end, 0x7F) == end
+    return 1 if is_plain else 0
 
 
 @kernel("int64(uint8[::1], int64, int64, int64, int64[::1], int64[::1])")
@@ -245,6 +247,22 @@ def _note(texts: Bytes8, action: int, start: int, end: int, row: Int64s, limits:
     return 0 if delay_ms <= limits[LIMIT_DELAY_MS] else -1
 
 
+@kernel(f"int64({BYTES}, int64, int64)", is_inlined=True)
+def _mark(texts: Bytes8, at: int, end: int) -> int:
+    """Where the next 1 or 2 is, behind a name or a value; the end: nowhere."""
+    part = texts[at:end]
+    place = 0
+    while place + 8 <= len(part):
+        word = eight(part, place)
+        marks = marked_same(word, 1) | marked_same(word, 2)
+        if marks:
+            return at + place + first_marked(marks)
+        place += 8
+    while place < len(part) and part[place] != 1 and part[place] != 2:
+        place += 1
+    return at + place
+
+
 @kernel(
     f"int64(uint8[::1], int64, int64, {BYTES}, int64[:, ::1], int64[:, ::1], int64[::1],int64[::1])"
 )
@@ -263,15 +281,14 @@ def read_properties(
     out = start
     count = 0
     while at < end:
-        stop = at
         separator = -1
-        while stop < end and texts[stop] != 2:
-            if texts[stop] == 1:
-                if separator >= 0 and separator > at:
-                    return -1
-                if separator < 0:
-                    separator = stop
-            stop += 1
+        stop = _mark(texts, at, end)
+        while stop < end and texts[stop] == 1:
+            if separator > at:
+                return -1
+            if separator < 0:
+                separator = stop
+            stop = _mark(texts, stop + 1, end)
         if separator > at and stop > separator + 1:
             action = _action_of(texts, at, separator, names, actions)
             if action == ACTION_ODD or count == ENTRY_COUNT_MAX:

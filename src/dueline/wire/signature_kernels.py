@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dueline.byte_kernels import is_same
 from dueline.compiled import BYTES, kernel
 from dueline.wire.sha1_kernels import (
     BLOCK_SIZE,
@@ -72,16 +73,6 @@ def _values() -> Int64s:
 _VALUES: Final = _values()
 
 
-@kernel(f"boolean({BYTES}, int64, int64, int64, int64)")
-def _is_same(texts: Bytes8, start: int, end: int, other: int, other_end: int) -> bool:
-    if end - start != other_end - other:
-        return False
-    for offset in range(end - start):
-        if texts[start + offset] != texts[other + offset]:
-            return False
-    return True
-
-
 @kernel(f"int64({BYTES}, int64[:, ::1], int64[::1], int64[::1], int64, int64[:, ::1], int64[::1])")
 def find_cases(
     texts: Bytes8,
@@ -128,7 +119,8 @@ def find_cases(
                 frames[other, FRAME_SIGNED_START],
                 frames[other, FRAME_USER_END],
             )
-            if _is_same(texts, start, end, other_start, other_end):
+            size = other_end - other_start
+            if size == end - start and is_same(texts, start, texts, other_start, size):
                 found = case
                 break
         if found < 0 and count < len(cases):

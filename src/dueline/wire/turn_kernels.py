@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import put_bytes, u32
+from dueline.byte_kernels import eight, is_same, put_bytes, put_short, u32
 from dueline.compiled import BYTES, kernel
 from dueline.message_rows import (
     ROW_BODY_END,
@@ -40,7 +40,6 @@ from dueline.wire.header_kernels import (
     HEADER_FLAG,
     HEADER_OPAQUE,
     HEADER_SIGNATURE,
-    HEADER_TEXT,
     HEADER_TOKEN,
     HEADER_USER,
     HEADER_VERSION,
@@ -105,7 +104,7 @@ def _write_key(data: Bytes8, header: Int64s, texts: Bytes8, at: int) -> int:
             at += 1
             continue
         texts[at] = 1
-        at = put_bytes(texts, at + 1, data, header[2 * field], header[2 * field + 1])
+        at = put_short(texts, at + 1, data, header[2 * field], header[2 * field + 1])
     return at
 
 
@@ -114,9 +113,10 @@ def _find_head(texts: Bytes8, start: int, end: int, heads: Any, table: Int64s, c
     """The number of the head with this key: `count` if it is new, -1 if there are too many."""
     value = np.uint64(14695981039346656037)
     at = start
-    while at + 4 <= end:
-        value = (value ^ np.uint64(u32(texts, at))) * np.uint64(1099511628211)
-        at += 4
+    while at + 8 <= end:
+        value = (value ^ eight(texts[at : at + 8], 0)) * np.uint64(1099511628211)
+        value ^= value >> np.uint64(32)
+        at += 8
     while at < end:
         value = (value ^ np.uint64(texts[at])) * np.uint64(1099511628211)
         at += 1
@@ -124,14 +124,9 @@ def _find_head(texts: Bytes8, start: int, end: int, heads: Any, table: Int64s, c
     while table[slot]:
         head = table[slot] - 1
         first = heads[head, HEAD_KEY_START]
-        if heads[head, HEAD_KEY_END] - first == end - start:
-            is_same = True
-            for offset in range(end - start):
-                if texts[first + offset] != texts[start + offset]:
-                    is_same = False
-                    break
-            if is_same:
-                return head
+        size = heads[head, HEAD_KEY_END] - first
+        if size == end - start and is_same(texts, first, texts, start, size):
+            return head
         slot = (slot + 1) & (TABLE_SIZE - 1)
     if count >= len(heads) or count >= HEADS_MAX:
         return -1
@@ -139,30 +134,28 @@ def _find_head(texts: Bytes8, start: int, end: int, heads: Any, table: Int64s, c
     return count
 
 
-@kernel(f"int64({BYTES}, int64[::1], uint8[::1], int64, int64[::1])")
-def _write_signed(data: Bytes8, header: Int64s, texts: Bytes8, at: int, frame: Int64s) -> int:
+@kernel(f"int64({BYTES}, int64[::1], uint8[::1], int64, int64, int64[::1])")
+def _write_signed(
+    data: Bytes8, header: Int64s, texts: Bytes8, text_at: int, at: int, frame: Int64s
+) -> int:
     """What was signed but for the body: values by the order of their names; returns the end.
 
-    Capitals come before small letters: the user, the token, then the fields a to n. Where the
-    properties stand among them is noted in the header.
+    Capitals come before small letters: the user, the token, then the fields a to n. The properties
+    are in texts[text_at:at], without escapes.
     """
+    text_end = at
     frame[FRAME_SIGNED_START] = at
     frame[FRAME_SIGNATURE_START] = header[HEADER_SIGNATURE]
     frame[FRAME_SIGNATURE_END] = header[HEADER_SIGNATURE + 1]
-    at = put_bytes(texts, at, data, header[HEADER_USER], header[HEADER_USER + 1])
+    at = put_short(texts, at, data, header[HEADER_USER], header[HEADER_USER + 1])
     frame[FRAME_USER_END] = at
     if header[HEADER_TOKEN] >= 0:
         at = put_bytes(texts, at, data, header[HEADER_TOKEN], header[HEADER_TOKEN + 1])
     for field in range(FIELD_COUNT):
-        start, end = header[2 * field], header[2 * field + 1]
-        if field == FIELD_PROPERTIES and start >= 0:
-            header[HEADER_TEXT] = at
-            at = unescape(data, start, end, texts, at)
-            if at < 0:
-                return -1
-            header[HEADER_TEXT + 1] = at
-        elif start >= 0:  # without escapes
-            at = put_bytes(texts, at, data, start, end)
+        if field == FIELD_PROPERTIES:
+            at = put_short(texts, at, texts, text_at, text_end)
+        elif header[2 * field] >= 0:  # without escapes
+            at = put_short(texts, at, data, header[2 * field], header[2 * field + 1])
     frame[FRAME_SIGNED_END] = at
     return at
 
@@ -175,8 +168,6 @@ def _write_text(data: Bytes8, header: Int64s, texts: Bytes8, at: int, size_max: 
         return at
     if end - start > size_max:
         return -1
-    if header[HEADER_TEXT] >= 0:
-        return put_bytes(texts, at, texts, header[HEADER_TEXT], header[HEADER_TEXT + 1])
     return unescape(data, start, end, texts, at)
 
 
@@ -294,14 +285,14 @@ def _read_send(
         return -1
     row = rows[counts[0]]
     clear_row(row)
+    text_end = _write_text(data, header, texts, text_at, limits[LIMIT_TEXT])
+    if text_end < 0:
+        return -1
+    free = text_end
     frame[FRAME_SIGNED_START] = -1
     if header[HEADER_USER] >= 0 and header[HEADER_SIGNATURE] >= 0:
-        text_at = _write_signed(data, header, texts, text_at, frame)
-    text_end = -1
-    if text_at >= 0:
-        text_end = _write_text(data, header, texts, text_at, limits[LIMIT_TEXT])
-    if text_end >= 0:
-        text_end = read_properties(texts, text_at, text_end, names, actions, entries, row, limits)
+        free = _write_signed(data, header, texts, text_at, text_end, frame)
+    text_end = read_properties(texts, text_at, text_end, names, actions, entries, row, limits)
     if text_end < 0:
         return -1
     row_count = counts[0] + 1
@@ -313,7 +304,7 @@ def _read_send(
             header_end,
             end,
             texts,
-            text_end,
+            free,
             names,
             actions,
             entries,
@@ -323,7 +314,7 @@ def _read_send(
         )
         if row_count < 0:
             return -1
-        text_end = rows[row_count - 1][ROW_TEXT_END]
+        free = rows[row_count - 1][ROW_TEXT_END]
     elif row[ROW_ID_START] < 0 or end - header_end > limits[LIMIT_BODY]:
         return -1
     else:
@@ -331,16 +322,16 @@ def _read_send(
         row[ROW_BODY_END] = end
         row[ROW_TEXT_START] = text_at
         row[ROW_TEXT_END] = text_end
-    key_end = _write_key(data, header, texts, text_end)
-    head = _find_head(texts, text_end, key_end, heads, table, counts[1])
+    key_end = _write_key(data, header, texts, free)
+    head = _find_head(texts, free, key_end, heads, table, counts[1])
     if head < 0:
         return -1
     if head == counts[1]:
-        heads[head, HEAD_KEY_START] = text_end
+        heads[head, HEAD_KEY_START] = free
         heads[head, HEAD_KEY_END] = key_end
         heads[head, HEAD_IS_BATCH] = is_batch
         counts[1] += 1
-        text_end = key_end
+        free = key_end
     for number in range(counts[0], row_count):
         rows[number, ROW_BORN_MS] = born_ms
         rows[number, ROW_HEAD] = head
@@ -352,7 +343,7 @@ def _read_send(
     frame[FRAME_SIZE_BYTES] = end - start + FIELD_SIZE_BYTES * header[HEADER_COUNT]
     frame[FRAME_BODY_START] = header_end
     counts[0] = row_count
-    counts[2] = text_end
+    counts[2] = free
     return 0
 
 

@@ -92,3 +92,23 @@ def test_keys_may_come_in_any_order_and_be_absent() -> None:
 
     assert found is not None
     assert found[28:33] == [310, 0, -7, 0, 0]
+
+
+@given(st.one_of(st.from_regex(rb"[0-9]{0,20}", fullmatch=True), st.binary(max_size=19)))
+def test_digits_are_those_that_python_reads(text: bytes) -> None:
+    assert compiled.load([TURN_KERNELS])
+    from dueline.wire import header_kernels as kernels
+
+    is_number = 0 < len(text) <= 18 and all(0x30 <= byte <= 0x39 for byte in text)
+    found = kernels.digits(np.frombuffer(b"x" + text + b"9", dtype=np.uint8), 1, 1 + len(text))
+    assert found == (int(text) if is_number else -1)
+
+
+@given(st.lists(st.sampled_from(b'ab"\\\x1f\x20\x7f\x80\xff/'), max_size=20).map(bytes))
+def test_strings_end_at_the_first_byte_that_cannot_stand_for_itself(text: bytes) -> None:
+    assert compiled.load([TURN_KERNELS])
+    from dueline.wire import header_kernels as kernels
+
+    odd = [at for at, byte in enumerate(text) if byte in b'"\\' or byte < 0x20 or byte >= 0x80]
+    found = kernels.plain_end(np.frombuffer(b'"' + text + b'"', dtype=np.uint8), 1, 1 + len(text))
+    assert found == 1 + (odd[0] if odd else len(text))
