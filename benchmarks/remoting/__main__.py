@@ -193,17 +193,22 @@ def _print_table(
     for row in rows:
         figures = measured[own, kind, row]
         rate = _median(figures, "rate")
-        cells = [f"{rate:10,.0f}{_median(figures, 'broker_us'):8.1f}"]
+        cells = [f"{rate:10,.0f}{_us(_median(figures, 'broker_us'))}"]
         for other in others:
             theirs = measured[other, kind, row]
             their_rate = _median(theirs, "rate")
             cells.append(
-                f"{their_rate:10,.0f}{_median(theirs, 'broker_us'):8.1f}  {rate / their_rate:10.2f}"
+                f"{their_rate:10,.0f}{_us(_median(theirs, 'broker_us'))}  {rate / their_rate:10.2f}"
             )
         refused = sum(each.refused_count for name in names for each in measured[name, kind, row])
         note = f"   {refused} refused" if refused else ""
         generator_us = _median(figures, "generator_us")
         print(f"{row.name:32}{'  '.join(cells)}   {generator_us:12.1f}{note}")
+
+
+def _us(value: float) -> str:
+    """Of a few microseconds two digits behind the point: a tenth of one would be a step of 3 %."""
+    return f"{value:8.1f}" if value >= 10 else f"{value:8.2f}"
 
 
 def _median(figures: Sequence[Figure], name: str) -> float:
