@@ -19,9 +19,8 @@ the pattern has what stands there before, between and behind the numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dueline.wire.codes import Serialization
 from dueline.wire.command import Command
@@ -30,11 +29,6 @@ from dueline.wire.signature import NAME_FIELD, SIGNATURE_FIELD, content_of
 __all__ = ["PREFIX_SIZE_BYTES", "PullNumbers", "PullPattern"]
 
 PREFIX_SIZE_BYTES: Final = 8
-_DIGITS_MAX: Final = 18
-"""Of an offset; any such number has 64 bits."""
-_SHORT_DIGITS_MAX: Final = 9
-"""Of a queue's id and of `opaque`, which have 32 bits."""
-_ZERO: Final = ord("0")
 _NAMES: Final = ("queueId", "queueOffset", "commitOffset")
 _OPAQUE: Final = "opaque"
 _FIELD: Final = {name: re.compile(rb'"%b":"([0-9]{1,18})"' % name.encode()) for name in _NAMES}
@@ -43,8 +37,18 @@ _SIGNED_FIELD: Final = {
     **_FIELD,
     SIGNATURE_FIELD: re.compile(rb'"%b":"([A-Za-z0-9+/=]+)"' % SIGNATURE_FIELD.encode()),
 }
+_VALUES: Final = {
+    "queueId": b"([0-9]{1,9})",
+    "queueOffset": b"([0-9]{1,18})",
+    "commitOffset": b"([0-9]{1,18})",
+    _OPAQUE: b"(0|[1-9][0-9]{0,8})",
+    SIGNATURE_FIELD: b"([A-Za-z0-9+/=]+)",
+}
+"""Offsets have 64 bits, a queue's id and `opaque` 32; `opaque` is a number of JSON."""
 _GAP: Final = "\0"
 """Stands for a number in what was signed: a header without escapes has no such character."""
+_new_tuple: Final[Any] = tuple.__new__
+"""What a named tuple is made with, without a call of Python code."""
 
 
 class PullNumbers(NamedTuple):
@@ -61,15 +65,15 @@ class PullNumbers(NamedTuple):
 class PullPattern:
     """The header of a pull without its numbers."""
 
-    __slots__ = ("_contents", "_first", "_last", "_middle", "_places")
+    __slots__ = ("_contents", "_match", "_places")
 
     def __init__(
-        self, texts: Sequence[bytes], places: tuple[int, ...], contents: tuple[bytes, ...] = ()
+        self, text: bytes, places: tuple[int, ...], contents: tuple[bytes, ...] = ()
     ) -> None:
-        """`texts` stand before, between and behind what differs; `places` are those of a queue's
-        id, its offset, the committed offset, `opaque` and perhaps the signature among that;
-        `contents` stand around the numbers in what was signed."""
-        self._first, *self._middle, self._last = texts
+        """`text` is a regular expression with a group for what differs; `places` are those of a
+        queue's id, its offset, the committed offset, `opaque` and perhaps the signature among
+        that; `contents` stand around the numbers in what was signed."""
+        self._match = re.compile(text).fullmatch
         self._places = places
         self._contents = contents
 
@@ -98,70 +102,41 @@ class PullPattern:
                 return None
             if said.get(name) != match[1].decode():  # one of these stands where it means nothing
                 return None
-            found.append((*match.span(1), place))
+            found.append((*match.span(1), place, name))
         contents = _contents_of(command) if is_signed else ()
         if is_signed and len(contents) != len(_NAMES) + 1:
             return None
         found.sort()
-        starts = [0, *(end for _, end, _ in found)]
-        ends = [*(start for start, _, _ in found), len(header)]
-        texts = [header[start:end] for start, end in zip(starts, ends, strict=True)]
-        order = [place for _, _, place in found]
-        return PullPattern(
-            texts, tuple(order.index(place) for place in range(len(order))), contents
-        )
+        text, at = b"", 0
+        for start, end, _, name in found:
+            text += re.escape(header[at:start]) + _VALUES[name]
+            at = end
+        text += re.escape(header[at:])
+        order = [place for _, _, place, _ in found]
+        return PullPattern(text, tuple(map(order.index, range(len(order)))), contents)
 
     def match(self, data: bytes, start: int, end: int) -> PullNumbers | None:
         """The numbers of the frame data[start:end], if that has this pattern."""
-        at = start + PREFIX_SIZE_BYTES
-        if not data.startswith(self._first, at, end) or not data.endswith(self._last, at, end):
+        found = self._match(data, start + PREFIX_SIZE_BYTES, end)
+        if found is None:
             return None
-        # A value ends where the next text begins: that begins with a character that none has.
-        at += len(self._first)
-        values = []
-        for text in self._middle:
-            stop = data.find(text, at, end)
-            if stop < 0:
-                return None
-            values.append(data[at:stop])
-            at = stop + len(text)
-        values.append(data[at : end - len(self._last)])
-        places = self._places
-        queue_id, offset, commit_offset = values[places[0]], values[places[1]], values[places[2]]
-        opaque = values[places[3]]
+        values = found.groups()
         if not self._contents:
-            return _numbers(queue_id, offset, commit_offset, opaque, b"", b"")
-        first, second, third, last = self._contents
-        # By the order of their names.
-        content = b"".join((first, commit_offset, second, queue_id, third, offset, last))
-        return _numbers(queue_id, offset, commit_offset, opaque, content, values[places[4]])
+            queue_id, offset, commit_offset, opaque = map(values.__getitem__, self._places)
+            content = signature = b""
+        else:
+            queue_id, offset, commit_offset, opaque, signature = map(
+                values.__getitem__, self._places
+            )
+            first, second, third, last = self._contents
+            # By the order of their names.
+            content = b"".join((first, commit_offset, second, queue_id, third, offset, last))
+        numbers = int(queue_id), int(offset), int(commit_offset), int(opaque)
+        made: PullNumbers = _new_tuple(PullNumbers, (*numbers, content, signature))
+        return made
 
 
 def _contents_of(command: Command) -> tuple[bytes, ...]:
     """What stands around the numbers in what was signed, by the rules of signatures."""
     ext = {name: _GAP if name in _NAMES else text for name, text in command.ext.items()}
     return tuple(content_of(replace(command, ext=ext)).split(_GAP.encode()))
-
-
-def _numbers(  # noqa: PLR0913 - what a pull says, for which there is no time to be named
-    queue_id: bytes,
-    offset: bytes,
-    commit_offset: bytes,
-    opaque: bytes,
-    content: bytes,
-    signature: bytes,
-) -> PullNumbers | None:
-    if (
-        not (
-            queue_id.isdigit() and offset.isdigit() and commit_offset.isdigit() and opaque.isdigit()
-        )
-        or len(queue_id) > _SHORT_DIGITS_MAX
-        or len(offset) > _DIGITS_MAX
-        or len(commit_offset) > _DIGITS_MAX
-        or len(opaque) > _SHORT_DIGITS_MAX
-        or (opaque[0] == _ZERO and len(opaque) > 1)  # no number of JSON
-    ):
-        return None
-    return PullNumbers(
-        int(queue_id), int(offset), int(commit_offset), int(opaque), content, signature
-    )

@@ -20,12 +20,26 @@ import os
 import secrets
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from dueline.errors import InvalidRequest, StoreError
 from dueline.store.files import Files
 
-__all__ = ["Seal", "check_secret", "is_same", "new_secret", "pads_of", "signature_of", "token_hash"]
+__all__ = [
+    "Begun",
+    "Seal",
+    "begun",
+    "check_secret",
+    "is_same",
+    "new_secret",
+    "pads_of",
+    "signature_from",
+    "signature_of",
+    "token_hash",
+]
+
+Begun: TypeAlias = "tuple[hashlib._Hash, hashlib._Hash]"
+"""The inner and the outer hash of HMAC, which have taken in a secret."""
 
 SECRET_SIZE_MIN: Final = 8
 SECRET_SIZE_MAX: Final = 256
@@ -71,8 +85,12 @@ def signature_of(secret: bytes, *contents: bytes | memoryview) -> bytes:
     As RFC 2104 writes it, from where both hashes have taken in the secret: `hmac` looks the hash
     up by name and begins anew, and takes three times as long.
     """
-    begun_inner, begun_outer = _begun(secret)
-    inner, outer = begun_inner.copy(), begun_outer.copy()
+    return signature_from(begun(secret), *contents)
+
+
+def signature_from(both: Begun, *contents: bytes | memoryview) -> bytes:
+    """The same, for those who keep what `begun` has made of a secret."""
+    inner, outer = both[0].copy(), both[1].copy()
     for content in contents:
         if _PIECE_SIZE_BYTES < len(content) <= _PIECES_SIZE_MAX:
             view = memoryview(content)
@@ -85,7 +103,8 @@ def signature_of(secret: bytes, *contents: bytes | memoryview) -> bytes:
 
 
 @lru_cache(maxsize=_PADS_MAX)
-def _begun(secret: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
+def begun(secret: bytes) -> Begun:
+    """What signatures by a secret begin with."""
     inner, outer = pads_of(secret)
     return hashlib.sha1(inner), hashlib.sha1(outer)
 

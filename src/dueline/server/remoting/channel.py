@@ -199,9 +199,9 @@ class Channel(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Look at the requests that have come, as long as there is room for their answers."""
         self.active_s = self._loop.time()
-        if self.first_look is not None:
+        if data and self.first_look is not None:
             data = self.first_look.take(data)
-            if not data and not self.connection.held_bytes:
+            if not data:
                 return
         turns = self.hub.turns
         if turns is not None and not self._is_blocked and turns.is_ready:
