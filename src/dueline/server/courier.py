@@ -1,8 +1,8 @@
 """Carries messages over without the pipeline: short delays, and all while there is no pipeline.
 
-A thread that sleeps until the store has accepted something, the pipeline's status has changed, or
-the deputy wants to be called again. Then it lets the shortcut and the deputy do their work. What
-comes meanwhile goes together in the next turn.
+A thread that sleeps until the store has accepted something that is due soon, the pipeline's status
+has changed, or the deputy wants to be called again. Then it lets the shortcut and the deputy do
+their work. What comes meanwhile goes together in the next turn.
 """
 
 from __future__ import annotations
@@ -19,11 +19,20 @@ __all__ = ["Courier"]
 class Carrying(Protocol):
     """What is asked of the shortcut here."""
 
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def has_news(self) -> bool: ...
+
     def carry_over(self) -> int: ...
 
 
 class StandingIn(Protocol):
     """What is asked of the deputy here."""
+
+    @property
+    def is_on_duty(self) -> bool: ...
 
     def turn(self) -> float | None: ...
 
@@ -47,7 +56,8 @@ class Courier(Observer, Worker):
 
     def accepted(self, count: int, delayed_count: int, refused_count: int) -> None:
         """Something may be due soon. Any thread; returns at once."""
-        if delayed_count:
+        is_deputys = self._deputy.is_on_duty and not self._shortcut.is_open
+        if delayed_count and (is_deputys or self._shortcut.has_news):
             self._news.set()
 
     def rescheduled(self, count: int) -> None:

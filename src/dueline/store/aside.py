@@ -20,6 +20,11 @@ class Aside:
         with self._core.lock:
             self._core.timeline.soon.within_ms = within_ms
 
+    @property
+    def has_news(self) -> bool:
+        """Was something accepted since the last `take` that is due soon, put aside or not?"""
+        return self._core.timeline.soon.has_news
+
     def take(self) -> Window | None:
         """What was put aside since the last call and may be carried over; None if nothing was."""
         with self._core.lock:

@@ -35,12 +35,15 @@ class Soon:
         self._row_count = 0
         self._taken = _NONE
         self.within_ms = 0
+        self.has_news = False
+        """Has anything come since the last `take` that is due soon, kept or not?"""
 
     def add(self, units: Units) -> None:
         """Keep those of the units that are due soon, unless that makes a crowd."""
         if not self.within_ms:
             return
         chosen = np.flatnonzero(units.due_ms <= self._clock.now_ms() + self.within_ms)
+        self.has_news |= len(chosen) > 0
         if not len(chosen) or self._row_count + len(chosen) > ROW_COUNT_MAX:
             return
         self._parts.append(units if len(chosen) == len(units) else units.take(chosen))
@@ -50,6 +53,7 @@ class Soon:
         """Take out what is here, in due order; it is under way until the next call."""
         parts, self._parts, self._row_count = self._parts, [], 0
         self._taken = _NONE
+        self.has_news = False
         if not parts:
             return None
         units = Units.concat(parts)

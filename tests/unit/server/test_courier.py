@@ -3,6 +3,7 @@
 import threading
 from pathlib import Path
 
+import pytest
 from tests.unit.store.making import Wall, delayed, open_store
 from tests.waiting import PATIENCE_S
 
@@ -13,6 +14,10 @@ from dueline.server.courier import Courier
 
 class Nobody:
     """Neither shortcut nor deputy has anything to do."""
+
+    is_open = True
+    is_on_duty = False
+    has_news = False
 
     def carry_over(self) -> int:
         return 0
@@ -33,6 +38,12 @@ def test_what_is_accepted_or_moved_is_carried_over_at_once(tmp_path: Path) -> No
     shortcut = Shortcut(store, status, within_ms=500)
 
     class Noticed:
+        is_open = True
+
+        @property
+        def has_news(self) -> bool:
+            return shortcut.has_news
+
         def carry_over(self) -> int:
             count = shortcut.carry_over()
             for _ in range(count):
@@ -58,6 +69,8 @@ def test_a_failure_is_told() -> None:
     failed = threading.Event()
 
     class Broken:
+        is_open = has_news = True
+
         def carry_over(self) -> int:
             raise OSError("broken")
 
@@ -77,6 +90,8 @@ def test_the_deputy_is_called_at_the_start_when_it_wants_and_when_the_pipeline_c
     rests: list[int] = []
 
     class Deputy:
+        is_on_duty = True
+
         def turn(self) -> float | None:
             turns.release()
             return pauses.pop(0)
@@ -93,3 +108,28 @@ def test_the_deputy_is_called_at_the_start_when_it_wants_and_when_the_pipeline_c
     assert turns.acquire(timeout=PATIENCE_S)
     courier.stop()
     assert rests == [1], "nothing is read any more when the thread ends"
+
+
+@pytest.mark.parametrize(
+    ("is_open", "has_news", "is_on_duty", "wakes"),
+    [
+        (True, False, False, False),
+        (True, False, True, False),
+        (True, True, False, True),
+        (False, False, True, True),
+        (False, False, False, False),
+    ],
+    ids=["nothing soon", "the deputy looks by itself", "soon", "no shortcut", "the pipeline's"],
+)
+def test_it_is_woken_by_what_cannot_wait(
+    is_open: bool, has_news: bool, is_on_duty: bool, wakes: bool
+) -> None:
+    shortcut, deputy = Nobody(), Nobody()
+    shortcut.is_open, shortcut.has_news, deputy.is_on_duty = is_open, has_news, is_on_duty
+    courier = Courier(shortcut, deputy, on_failure=lambda error: None)
+
+    courier.accepted(3, 0, 0)
+    assert not courier._news.is_set()
+    courier.accepted(3, 1, 0)
+
+    assert courier._news.is_set() == wakes

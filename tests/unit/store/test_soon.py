@@ -41,6 +41,31 @@ def test_short_delays_are_put_aside_once_in_due_order(store: Store) -> None:
     assert taken(store) == []
 
 
+def has_news(store: Store) -> bool:
+    return store.aside.has_news
+
+
+def test_it_is_known_whether_something_came_that_is_due_soon(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(delayed(10))
+    assert not has_news(store)  # nothing is asked for
+
+    store.aside.keep(500)
+    store.put(delayed(501))
+    assert not has_news(store)
+    store.put(delayed(500))
+    assert has_news(store)
+    store.aside.take()
+    assert not has_news(store)
+
+    monkeypatch.setattr(soon, "ROW_COUNT_MAX", 1)
+    store.put_all([delayed(10), delayed(10)])
+    assert taken(store) == []
+    store.put_all([delayed(10), delayed(10)])
+    assert has_news(store)
+
+
 def test_levels_are_not(store: Store) -> None:
     store.aside.keep(999)
 

@@ -55,7 +55,10 @@ REST_S_MAX: Final = 0.25
 looks take long because the machine is busy, the rest must not use up the lead."""
 
 PAUSE_S_MAX: Final = 1.0
-"""A wall clock that is set forward, and the rules of a topic, are noticed by then."""
+"""So long after it could do nothing it tries again."""
+SLEEP_S_MAX: Final = 0.25
+"""What was accepted meanwhile, a wall clock that is set forward, and the rules of a topic are
+noticed by then. Nobody wakes it for what the shortcut does not take."""
 
 _AGAIN_S: Final = 0.1
 
@@ -77,15 +80,16 @@ class Deputy:
         self._store = store
         self._status = status
         self._look_s = 0.0
-        self._is_on_duty = False
+        self.is_on_duty = False
+        """Was it needed when it was called last?"""
         self._reader: ThreadPoolExecutor | None = None
         self._next: Future[_Portion | None] | None = None
 
     def turn(self) -> float | None:
         """Carry over a portion if it is time; returns how long to sleep, None: until woken.
 
-        To be called as well when messages were accepted or moved, and when the pipeline's status
-        has changed.
+        To be called as well when messages were accepted that are due soon or were moved, and when
+        the pipeline's status has changed.
         """
         if not self._is_needed():
             self.rest()
@@ -99,7 +103,7 @@ class Deputy:
         self._look_s = ended_s + min(REST_RATIO * (ended_s - started_s), REST_S_MAX)
         if left_ms is None or left_ms > 0:
             self.rest()
-            pause_s = PAUSE_S_MAX if left_ms is None else min(left_ms / 1000, PAUSE_S_MAX)
+            pause_s = SLEEP_S_MAX if left_ms is None else min(left_ms / 1000, SLEEP_S_MAX)
             return max(pause_s, self._look_s - ended_s)
         try:
             is_behind = left_ms <= -LEAD_MS - BEHIND_MS
@@ -111,8 +115,8 @@ class Deputy:
 
     def _is_needed(self) -> bool:
         is_needed = self._status.is_stood_in()
-        if is_needed is not self._is_on_duty:
-            self._is_on_duty = is_needed
+        if is_needed is not self.is_on_duty:
+            self.is_on_duty = is_needed
             log.info("the broker %s for the pipeline", "stands in" if is_needed else "makes way")
         return is_needed
 

@@ -44,12 +44,18 @@ class Shortcut:
         self._store = store
         self._status = status
         self._within_ms = within_ms
+        self.is_open = False
         self.look()
 
     def look(self) -> None:
         """Follow the pipeline: no shortcut around a transform."""
-        is_open = bool(self._within_ms) and not self._status.may_decide()
-        self._store.aside.keep(self._within_ms if is_open else 0)
+        self.is_open = bool(self._within_ms) and not self._status.may_decide()
+        self._store.aside.keep(self._within_ms if self.is_open else 0)
+
+    @property
+    def has_news(self) -> bool:
+        """Was something accepted for it, or a crowd of such? Any thread may ask."""
+        return self._store.aside.has_news
 
     def carry_over(self) -> int:
         """Carry over what was put aside; returns how many messages."""

@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE_S
 
 from dueline.broker.pipeline import Staging, deputy, known_schema
 from dueline.broker.pipeline.carry_over import rows_to_pass_on
-from dueline.broker.pipeline.deputy import AHEAD_MS, LEAD_MS, PAUSE_S_MAX, Deputy
+from dueline.broker.pipeline.deputy import AHEAD_MS, LEAD_MS, PAUSE_S_MAX, SLEEP_S_MAX, Deputy
 from dueline.broker.pipeline.plans import Plans
 from dueline.broker.pipeline.status import PipelineStatus
 from dueline.errors import Unavailable
@@ -115,7 +115,7 @@ def test_what_falls_due_while_the_pipeline_is_away_comes_when_it_is_due(
     pause_s = work(stand_in)
 
     assert (store.pending_count(), store.gate_row_count) == (1, 2)
-    assert pause_s == PAUSE_S_MAX
+    assert pause_s == SLEEP_S_MAX
     for step_ms, expected in ((899, []), (1, [b"first"]), (1_099, [b"first"])):
         wall.advance(step_ms)
         store.open_gate()
@@ -150,12 +150,12 @@ def test_what_was_due_while_the_broker_was_away_comes_at_once_in_due_order(
 def test_it_waits_until_something_is_nearly_due_and_then_takes_what_follows_along(
     store: Store, stand_in: Deputy, wall: Wall
 ) -> None:
-    delays_ms = (LEAD_MS + 400, AHEAD_MS + 400, AHEAD_MS + 401)
+    delays_ms = (LEAD_MS + 200, AHEAD_MS + 200, AHEAD_MS + 201)
     store.put_all([delayed(delay_ms) for delay_ms in delays_ms])
 
-    assert stand_in.turn() == 0.4
+    assert stand_in.turn() == 0.2
     assert store.pending_count() == 3
-    wall.advance(400)
+    wall.advance(200)
     work(stand_in)
 
     assert store.pending_count() == 1
@@ -417,7 +417,7 @@ def test_a_paused_topic_stays_where_it_is(store: Store, stand_in: Deputy) -> Non
     store.put_all([delayed(50), delayed(50, b"free", "other")])
     store.numbers.set_rule("orders", RoadRule(is_paused=True))
 
-    assert work(stand_in) == PAUSE_S_MAX
+    assert work(stand_in) == SLEEP_S_MAX
     assert (store.pending_count(), store.gate_row_count) == (1, 1)
 
 
