@@ -3,6 +3,9 @@
 A thread that sleeps until the store has accepted something that is due soon, the pipeline's status
 has changed, or the deputy wants to be called again. Then it lets the shortcut and the deputy do
 their work. What comes meanwhile goes together in the next turn.
+
+While the shortcut is closed, whatever is accepted wakes it: a transform may have gone without a
+word, and nobody else would notice that the shortcut may open.
 """
 
 from __future__ import annotations
@@ -31,9 +34,6 @@ class Carrying(Protocol):
 class StandingIn(Protocol):
     """What is asked of the deputy here."""
 
-    @property
-    def is_on_duty(self) -> bool: ...
-
     def turn(self) -> float | None: ...
 
     def rest(self) -> None: ...
@@ -56,8 +56,7 @@ class Courier(Observer, Worker):
 
     def accepted(self, count: int, delayed_count: int, refused_count: int) -> None:
         """Something may be due soon. Any thread; returns at once."""
-        is_deputys = self._deputy.is_on_duty and not self._shortcut.is_open
-        if delayed_count and (is_deputys or self._shortcut.has_news):
+        if delayed_count and (self._shortcut.has_news or not self._shortcut.is_open):
             self._news.set()
 
     def rescheduled(self, count: int) -> None:

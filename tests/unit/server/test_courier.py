@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 from tests.unit.store.making import Wall, delayed, open_store
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
+from dueline.broker.pipeline.deputy import Deputy
 from dueline.broker.pipeline.shortcut import Shortcut
-from dueline.broker.pipeline.status import PipelineStatus
+from dueline.broker.pipeline.status import TRANSFORM_MS, PipelineStatus
 from dueline.server.courier import Courier
 
 
@@ -16,7 +17,6 @@ class Nobody:
     """Neither shortcut nor deputy has anything to do."""
 
     is_open = True
-    is_on_duty = False
     has_news = False
 
     def carry_over(self) -> int:
@@ -90,8 +90,6 @@ def test_the_deputy_is_called_at_the_start_when_it_wants_and_when_the_pipeline_c
     rests: list[int] = []
 
     class Deputy:
-        is_on_duty = True
-
         def turn(self) -> float | None:
             turns.release()
             return pauses.pop(0)
@@ -111,25 +109,42 @@ def test_the_deputy_is_called_at_the_start_when_it_wants_and_when_the_pipeline_c
 
 
 @pytest.mark.parametrize(
-    ("is_open", "has_news", "is_on_duty", "wakes"),
-    [
-        (True, False, False, False),
-        (True, False, True, False),
-        (True, True, False, True),
-        (False, False, True, True),
-        (False, False, False, False),
-    ],
-    ids=["nothing soon", "the deputy looks by itself", "soon", "no shortcut", "the pipeline's"],
+    ("is_open", "has_news", "wakes"),
+    [(True, False, False), (True, True, True), (False, False, True)],
+    ids=["nothing soon", "soon", "no shortcut, perhaps not any more"],
 )
-def test_it_is_woken_by_what_cannot_wait(
-    is_open: bool, has_news: bool, is_on_duty: bool, wakes: bool
-) -> None:
-    shortcut, deputy = Nobody(), Nobody()
-    shortcut.is_open, shortcut.has_news, deputy.is_on_duty = is_open, has_news, is_on_duty
-    courier = Courier(shortcut, deputy, on_failure=lambda error: None)
+def test_it_is_woken_by_what_cannot_wait(is_open: bool, has_news: bool, wakes: bool) -> None:
+    shortcut = Nobody()
+    shortcut.is_open, shortcut.has_news = is_open, has_news
+    courier = Courier(shortcut, Nobody(), on_failure=lambda error: None)
 
     courier.accepted(3, 0, 0)
     assert not courier._news.is_set()
     courier.accepted(3, 1, 0)
 
     assert courier._news.is_set() == wakes
+
+
+@pytest.mark.parametrize("was_there", [False, True], ids=["never was", "has gone"])
+def test_the_shortcut_opens_when_it_turns_out_that_there_is_no_transform(
+    tmp_path: Path, was_there: bool
+) -> None:
+    wall = Wall()
+    store = open_store(tmp_path, wall)
+    status = PipelineStatus(store.clock)
+    if was_there:
+        status.asked(is_transformed=True)
+    shortcut = Shortcut(store, status, within_ms=500)
+    failures: list[BaseException] = []
+    courier = Courier(shortcut, Deputy(store, status), on_failure=failures.append)
+    store.observe(courier)
+    courier.start()
+    status.asked(is_transformed=False)
+    wall.advance((TRANSFORM_MS + 1) * was_there)
+    store.put(delayed(100, b"finds that it may open"))
+    wait_until(lambda: shortcut.is_open, "the shortcut is open")
+    store.put(delayed(100, b"takes it"))
+
+    wait_until(lambda: store.pending_count() <= 1, "it is taken")
+    courier.stop()
+    assert failures == []

@@ -55,7 +55,7 @@ REST_S_MAX: Final = 0.25
 looks take long because the machine is busy, the rest must not use up the lead."""
 
 PAUSE_S_MAX: Final = 1.0
-"""So long after it could do nothing it tries again."""
+"""So long after it could do nothing it tries again; a transform may have gone by then."""
 SLEEP_S_MAX: Final = 0.25
 """What was accepted meanwhile, a wall clock that is set forward, and the rules of a topic are
 noticed by then. Nobody wakes it for what the shortcut does not take."""
@@ -80,8 +80,7 @@ class Deputy:
         self._store = store
         self._status = status
         self._look_s = 0.0
-        self.is_on_duty = False
-        """Was it needed when it was called last?"""
+        self._is_on_duty = False
         self._reader: ThreadPoolExecutor | None = None
         self._next: Future[_Portion | None] | None = None
 
@@ -93,7 +92,7 @@ class Deputy:
         """
         if not self._is_needed():
             self.rest()
-            return None
+            return PAUSE_S_MAX if self._status.is_missed() else None
         early_s = self._look_s - monotonic()
         if early_s > 0:
             return early_s
@@ -115,8 +114,8 @@ class Deputy:
 
     def _is_needed(self) -> bool:
         is_needed = self._status.is_stood_in()
-        if is_needed is not self.is_on_duty:
-            self.is_on_duty = is_needed
+        if is_needed is not self._is_on_duty:
+            self._is_on_duty = is_needed
             log.info("the broker %s for the pipeline", "stands in" if is_needed else "makes way")
         return is_needed
 

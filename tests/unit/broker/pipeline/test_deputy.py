@@ -22,7 +22,7 @@ from dueline.broker.pipeline import Staging, deputy, known_schema
 from dueline.broker.pipeline.carry_over import rows_to_pass_on
 from dueline.broker.pipeline.deputy import AHEAD_MS, LEAD_MS, PAUSE_S_MAX, SLEEP_S_MAX, Deputy
 from dueline.broker.pipeline.plans import Plans
-from dueline.broker.pipeline.status import PipelineStatus
+from dueline.broker.pipeline.status import TRANSFORM_MS, PipelineStatus
 from dueline.errors import Unavailable
 from dueline.store import Answer, DeliverResult, Store, Window
 from dueline.store.road import RoadRule
@@ -177,8 +177,25 @@ def test_with_a_transform_messages_wait_for_the_pipeline(store: Store) -> None:
     follow(status, "starting")
     store.put(delayed(10))
 
-    assert Deputy(store, status).turn() is None
+    assert Deputy(store, status).turn() == PAUSE_S_MAX
     assert store.pending_count() == 1
+
+
+def test_when_a_transform_has_gone_it_stands_in_without_being_told(
+    store: Store, wall: Wall
+) -> None:
+    status = PipelineStatus(store.clock)
+    status.asked(is_transformed=True)
+    status.asked(is_transformed=False)
+    follow(status, "waiting")
+    stand_in = Deputy(store, status)
+    store.put(delayed(10))
+
+    assert stand_in.turn() == PAUSE_S_MAX
+    wall.advance(TRANSFORM_MS + 1)
+    work(stand_in)
+
+    assert store.pending_count() == 0
 
 
 def test_it_makes_way_when_the_pipeline_is_ready_and_returns_when_that_is_gone(
