@@ -306,10 +306,14 @@ class Transactions:
             self._unconcluded[half.queue_offset] = half
 
     def _conclude_again(self) -> None:
-        unconcluded, self._unconcluded = self._unconcluded, {}
-        for half in unconcluded.values():
-            if half.queue_offset in self._undecided:
-                self._conclude(half)
+        """Holds no lock: whoever writes may wait for the disk."""
+        with self._lock:
+            self.refresh()
+            offsets = list(self._unconcluded)
+            halves = [self._unconcluded.pop(offset) for offset in offsets]
+            halves = [half for half in halves if half.queue_offset in self._undecided]
+        for half in halves:
+            self._conclude(half)
 
     def record(self, position: int) -> Record:
         """The half message at a position.
@@ -349,9 +353,8 @@ class Transactions:
 
     def due(self, now_ms: int, *, count_max: int = 1_000) -> list[Half]:
         """The messages whose producers should be asked now; `asked` says that they were."""
+        self._conclude_again()
         with self._lock:
-            self.refresh()
-            self._conclude_again()
             halves = [self._undecided[offset] for offset in self._agenda.due(now_ms, count_max)]
             for half in halves:
                 if half.is_ending:  # if that fails, it is asked for after all

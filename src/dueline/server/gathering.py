@@ -41,6 +41,8 @@ OWN_WRITE_S_MAX: Final = 0.0005
 """Senders write themselves where writes take less: others in their thread wait for them."""
 OWN_COUNT_MAX: Final = 64
 """Many messages take so long that the next ones had better be read meanwhile."""
+OWN_SIZE_BYTES_MAX: Final = 64 << 10
+"""So do many bytes, however few messages they are."""
 
 
 class Gathering:
@@ -78,10 +80,11 @@ class Gathering:
             self._vain_count = min(self._vain_count + 1, VAIN_COUNT_MAX)
             self._rest_count = (1 << self._vain_count) - 1
 
-    def leaves_to_sender(self, count: int) -> bool:
+    def leaves_to_sender(self, count: int, size_bytes: int) -> bool:
         """Had whoever brings so many messages better write them, if nobody writes?"""
         return (
             count <= OWN_COUNT_MAX
+            and size_bytes <= OWN_SIZE_BYTES_MAX
             and count >= self._under_way * WANTED
             and 0 < self._write_s < OWN_WRITE_S_MAX
         )

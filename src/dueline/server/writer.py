@@ -132,15 +132,16 @@ class Writer:
         with self._changed:
             if self._is_stopping:
                 raise Unavailable("the broker is stopping; send again when it is back")
-            if not self._leaves_to_sender(count):
+            if not self._leaves_to_sender(count, size_bytes):
                 self._enqueue(request, count, size_bytes)
                 return
             self._is_writing = True
         self._write_group([request])
 
-    def _leaves_to_sender(self, count: int) -> bool:
+    def _leaves_to_sender(self, count: int, size_bytes: int) -> bool:
         is_free = self._thread is not None and not self._is_writing and not self._queue
-        return is_free and self._gathering.leaves_to_sender(count) and self._is_at_hand()
+        is_small = self._gathering.leaves_to_sender(count, size_bytes)
+        return is_free and is_small and self._is_at_hand()
 
     def _enqueue(self, request: _Request, count: int, size_bytes: int) -> None:
         if self._queue:  # a request that is too large by itself must pass at some time

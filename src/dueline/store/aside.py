@@ -16,9 +16,12 @@ class Aside:
         self._core = core
 
     def keep(self, within_ms: int) -> None:
-        """From now on put aside what is due within this time of its acceptance; 0: nothing."""
+        """From now on put aside what is due within this time of its acceptance.
+
+        0: nothing, and what was put aside is the pipeline's.
+        """
         with self._core.lock:
-            self._core.timeline.soon.within_ms = within_ms
+            self._core.timeline.soon.keep(within_ms)
 
     @property
     def has_news(self) -> bool:

@@ -27,22 +27,29 @@ _NONE: Final = np.empty(0, dtype=np.int64)
 
 
 class Soon:
-    """Units that are due within `within_ms` of their acceptance; 0: none are kept."""
+    """Units that are due within some time of their acceptance, which `keep` says."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._parts: list[Units] = []
         self._row_count = 0
         self._taken = _NONE
-        self.within_ms = 0
+        self._within_ms = 0
         self.has_news = False
         """Has anything come since the last `take` that is due soon, kept or not?"""
 
+    def keep(self, within_ms: int) -> None:
+        """From now on keep what is due within this time; 0: nothing, and forget what is here."""
+        self._within_ms = within_ms
+        if not within_ms:
+            self._parts, self._row_count, self._taken = [], 0, _NONE
+            self.has_news = False
+
     def add(self, units: Units) -> None:
         """Keep those of the units that are due soon, unless that makes a crowd."""
-        if not self.within_ms:
+        if not self._within_ms:
             return
-        chosen = np.flatnonzero(units.due_ms <= self._clock.now_ms() + self.within_ms)
+        chosen = np.flatnonzero(units.due_ms <= self._clock.now_ms() + self._within_ms)
         self.has_news |= len(chosen) > 0
         if not len(chosen) or self._row_count + len(chosen) > ROW_COUNT_MAX:
             return

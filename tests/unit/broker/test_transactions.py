@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.small_disk import SmallDisk, mounted
+from tests.waiting import PATIENCE_S
 
 from dueline.broker import transactions
 from dueline.broker.consumer_offsets import ConsumerOffsets
@@ -213,6 +215,33 @@ def test_outcome_that_could_not_be_written_is_written_later(broker: Broker) -> N
     assert len(broker.read("orders", 1)) == 1
     broker.transactions.refresh()
     assert len(broker.transactions) == 0
+
+
+def test_others_can_decide_while_an_outcome_is_written_again(broker: Broker) -> None:
+    """Whoever writes may wait for the disk; nobody else should wait with it."""
+    half, other = broker.half(), broker.half()
+    broker.fails_from = 1
+    broker.end(half, commit=True)
+    broker.fails_from = None
+    decided = threading.Event()
+
+    def decide() -> None:
+        broker.transactions.end(
+            other.position, commit=True, group="pg", done=lambda _: decided.set()
+        )
+
+    def submit(messages: Sequence[Message], done: Done) -> None:
+        if messages[0].body == b"0":
+            thread = threading.Thread(target=decide)
+            thread.start()
+            thread.join(PATIENCE_S)
+        Broker._submit(broker, messages, done)
+
+    broker.transactions._put = submit
+    broker.transactions.due(1 << 60)
+
+    assert decided.is_set()
+    assert sorted(record.body for record in broker.read(OUTCOME_TOPIC)) == [b"0", b"1"]
 
 
 def test_message_that_was_put_aside_without_its_outcome_is_not_put_aside_again(

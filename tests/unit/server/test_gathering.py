@@ -76,34 +76,42 @@ def test_waits_in_vain_become_rare_and_help_brings_them_back() -> None:
 
 
 QUICK_S = 0.0002
+SIZE_BYTES = 1_000
 
 
 def test_a_few_that_are_all_that_is_under_way_are_left_to_their_sender() -> None:
     gathering = after(*[(8, QUICK_S)] * 50)
 
-    assert gathering.leaves_to_sender(8)
-    assert not gathering.leaves_to_sender(7)  # the eighth is on its way
+    assert gathering.leaves_to_sender(8, SIZE_BYTES)
+    assert not gathering.leaves_to_sender(7, SIZE_BYTES)  # the eighth is on its way
 
 
 def test_nothing_is_left_to_senders_before_it_is_known_how_quick_the_disk_is() -> None:
-    assert not Gathering().leaves_to_sender(1)
+    assert not Gathering().leaves_to_sender(1, SIZE_BYTES)
 
 
 def test_nothing_is_left_to_senders_where_writes_take_long() -> None:
-    assert not after(*[(8, SLOW_S)] * 50).leaves_to_sender(8)
+    assert not after(*[(8, SLOW_S)] * 50).leaves_to_sender(8, SIZE_BYTES)
 
 
 def test_one_write_that_hangs_is_enough_for_a_while() -> None:
     gathering = after(*[(8, QUICK_S)] * 50, (8, 0.1))
 
-    assert not gathering.leaves_to_sender(8)
+    assert not gathering.leaves_to_sender(8, SIZE_BYTES)
     for _ in range(50):
         gathering.wrote(8, QUICK_S)
-    assert gathering.leaves_to_sender(8)
+    assert gathering.leaves_to_sender(8, SIZE_BYTES)
 
 
 def test_many_messages_are_not_left_to_their_sender() -> None:
-    assert not after(*[(200, QUICK_S)] * 50).leaves_to_sender(200)
+    assert not after(*[(200, QUICK_S)] * 50).leaves_to_sender(200, SIZE_BYTES)
+
+
+def test_a_few_that_are_large_are_not_left_to_their_sender() -> None:
+    gathering = after(*[(8, QUICK_S)] * 50)
+
+    assert gathering.leaves_to_sender(8, 64 << 10)
+    assert not gathering.leaves_to_sender(8, (64 << 10) + 1)
 
 
 def test_where_no_write_waits_for_the_disk_nobody_is_waited_for() -> None:

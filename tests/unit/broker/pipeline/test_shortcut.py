@@ -172,6 +172,19 @@ def test_there_is_no_shortcut_around_a_transform(
     assert store.pending_count() == 1
 
 
+def test_what_was_put_aside_before_there_was_a_transform_is_not_carried_around_it(
+    store: Store, shortcut: Shortcut, status: PipelineStatus
+) -> None:
+    store.put(delayed(50))
+    status.asked(is_transformed=True)
+
+    assert shortcut.carry_over() == 0
+    assert (store.pending_count(), store.gate_row_count) == (1, 0)
+    assert not shortcut.has_news
+    due_ms = START_MS + 50
+    assert store.aside.next_due_ms() == due_ms, "the pipeline knows when it is due"
+
+
 def test_it_can_be_switched_off(store: Store, status: PipelineStatus) -> None:
     off = Shortcut(store, status, within_ms=0)
     store.put(delayed(50))
