@@ -154,13 +154,16 @@ def first_marked(marks: np.uint64) -> Any:
 
 @kernel(f"int64(uint8[::1], int64, {BYTES}, int64, int64)", is_inlined=True)
 def put_short(out: Bytes8, at: int, data: Bytes8, start: int, end: int) -> int:
-    """As `put_bytes`, and quicker for some bytes; up to seven bytes behind them are overwritten."""
+    """As `put_bytes`, and quicker for some bytes; up to eight bytes behind them are overwritten."""
     size = end - start
-    if end + 8 > len(data) or at + size + 8 > len(out):
+    if size < 0 or end + 8 > len(data) or at + size + 8 > len(out):
         return put_bytes(out, at, data, start, end)
     source = data[start : end + 8]
     target = out[at : at + size + 8]
-    for first in range(0, size, 8):
+    word = eight(source, 0)
+    for place in range(8):
+        target[place] = word >> np.uint64(8 * place) & np.uint64(0xFF)
+    for first in range(8, size, 8):
         word = eight(source, first)
         for place in range(8):
             target[first + place] = word >> np.uint64(8 * place) & np.uint64(0xFF)

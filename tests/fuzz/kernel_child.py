@@ -48,7 +48,13 @@ from dueline.wire import Command
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.turn import FRAME_WIDTH, HEAD_IS_BATCH, TURN_KERNELS, Turn
 from dueline.wire.turn_answers import ANSWER_KERNELS, ANSWER_WIDTH, encode_answers
-from dueline.wire.turn_signatures import IS_SIGNED, SIGNATURE_KERNELS, cases_of, checked
+from dueline.wire.turn_signatures import (
+    IS_SIGNED,
+    SIGNATURE_KERNELS,
+    KeyTable,
+    cases_of,
+    checked,
+)
 
 PACKING_KERNELS = "dueline.store.packing_kernels"
 IS_PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -177,22 +183,22 @@ class Signing:
 
     def check(self, turn: Turn) -> None:
         """What was read, as if everybody may, and then anything."""
-        self._check(turn, few=1_000)
+        self._check(turn)
         sends = [
             Signed(body=self._generator.randbytes(self._generator.randrange(90))).with_key(KEYS[0])
             for _ in range(2)
         ]
         turn = turn_of(sends)
-        assert self._check(turn, few=0) == [IS_SIGNED, IS_SIGNED]
+        assert self._check(turn) == [IS_SIGNED, IS_SIGNED]
         for _ in range(3):
             column = self._generator.randrange(FRAME_WIDTH)
             turn.frames[1, column] = self._generator.randrange(-200, 200)
-        self._check(turn, few=0)
+        self._check(turn)
 
-    def _check(self, turn: Turn, *, few: int) -> list[int]:
+    def _check(self, turn: Turn) -> list[int]:
         cases, case_of = cases_of(self._kernels, turn, [0, 1, 0], [0] * 9, 99)
-        keys = [[pads_of(KEYS[0])] for _ in cases]
-        found: list[int] = checked(self._kernels, turn, case_of, keys, few=few)[0].tolist()
+        keys = KeyTable.of([[pads_of(KEYS[0])] for _ in cases])
+        found: list[int] = checked(self._kernels, turn, case_of, keys)[0].tolist()
         return found
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from dueline.byte_kernels import put_bytes
 from dueline.compiled import BYTES, kernel
 
 __all__ = [
@@ -38,6 +39,8 @@ Block = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, i
 
 BLOCK_SIZE: Final = 64
 LANES: Final = 32
+GROUP: Final = 16
+"""Of so many lanes the compiler makes one or two instructions for a step; of 8 it makes none."""
 STATE_SIZE: Final = 5 * LANES
 WORK_SIZE: Final = 16 * LANES
 _STATE: Final = "UniTuple(uint32, 5)"
@@ -77,51 +80,37 @@ def put_words(source: Bytes8, at: int, work: Words, lane: int) -> None:
         column[word * LANES] = _word(block, 4 * word)
 
 
-@kernel(f"uint32({BYTES}, {BYTES}, int64)")
-def _odd_word(text: Bytes8, body: Bytes8, at: int) -> int:
-    """The word at this place of a text, a body behind it, a bit behind that, and zeros."""
-    size = len(text) + len(body)
-    value = _U(0)
-    for place in range(at, min(at + 4, size + 1)):
-        byte = _U(0x80)
-        if place < len(text):
-            byte = _U(text[place])
-        elif place < size:
-            byte = _U(body[place - len(text)])
-        value |= byte << _U(8 * (at + 3 - place))
-    return value
-
-
-@kernel(f"void({BYTES}, {BYTES}, int64, boolean, uint32[::1], int64)", is_inlined=True)
+@kernel(f"void({BYTES}, {BYTES}, int64, boolean, uint8[::1], uint32[::1], int64)", is_inlined=True)
 def put_block(
-    text: Bytes8, body: Bytes8, block: int, is_last: bool, work: Words, lane: int
+    text: Bytes8, body: Bytes8, block: int, is_last: bool, room: Bytes8, work: Words, lane: int
 ) -> None:
     """A block of a text and a body behind it as the words of a lane.
 
     Args:
         is_last: it ends with how long they are, in bits, with a block that came before them.
+        room: for `BLOCK_SIZE` bytes.
     """
     text_size = len(text)
     size = text_size + len(body)
     start = block * BLOCK_SIZE
-    if start + BLOCK_SIZE <= text_size:
+    end = start + BLOCK_SIZE
+    if end <= text_size:
         put_words(text, start, work, lane)
-    elif start >= text_size and start + BLOCK_SIZE <= size:
+    elif start >= text_size and end <= size:
         put_words(body, start - text_size, work, lane)
     else:
-        column = work[lane:]
-        for word in range(16):
-            at = start + 4 * word
-            if at >= text_size and at + 4 <= size:
-                column[word * LANES] = _word(body[at - text_size : at - text_size + 4], 0)
-            elif at + 4 <= text_size:
-                column[word * LANES] = _word(text[at : at + 4], 0)
-            elif at > size:
-                column[word * LANES] = _U(0)
-            else:
-                column[word * LANES] = _odd_word(text, body, at)
+        for place in range(BLOCK_SIZE):
+            room[place] = 0
+        at = 0
+        if start < text_size:
+            at = put_bytes(room, 0, text, start, text_size)
+        if start < size:
+            put_bytes(room, at, body, start + at - text_size, min(end, size) - text_size)
+        if start <= size < end:
+            room[size - start] = 0x80
+        put_words(room, 0, work, lane)
         if is_last:
-            column[15 * LANES] = _U(8 * (BLOCK_SIZE + size))
+            work[15 * LANES + lane] = _U(8 * (BLOCK_SIZE + size))
 
 
 @kernel("uint32(uint32, uint32)", is_inlined=True)
@@ -318,14 +307,9 @@ def _words_of(work: Words, lane: int) -> Block:
 
 
 @kernel("void(uint32[::1], uint32[::1], uint32[::1])")
-def add_block(work: Words, state: Words, masks: Words) -> None:
-    """Add the block in `work` to the state of the lanes whose mask is set.
-
-    Args:
-        work: `WORK_SIZE` words; state: `STATE_SIZE` words, rows a to e.
-        masks: for each lane 0, or 0xFFFFFFFF to set it.
-    """
-    for lane in range(LANES):
+def _add_block(work: Words, state: Words, masks: Words) -> None:
+    """`add_block` for the first `GROUP` lanes."""
+    for lane in range(GROUP):
         words = _words_of(work, lane)
         a, b, c = state[lane], state[LANES + lane], state[2 * LANES + lane]
         d, e = state[3 * LANES + lane], state[4 * LANES + lane]
@@ -344,3 +328,16 @@ def add_block(work: Words, state: Words, masks: Words) -> None:
         state[2 * LANES + lane] = _U(c + _U(values[2] & mask))
         state[3 * LANES + lane] = _U(d + _U(values[3] & mask))
         state[4 * LANES + lane] = _U(e + _U(values[4] & mask))
+
+
+@kernel("void(uint32[::1], uint32[::1], uint32[::1], int64)")
+def add_block(work: Words, state: Words, masks: Words, count: int) -> None:
+    """Add the block in `work` to the state of the lanes whose mask is set.
+
+    Args:
+        work: `WORK_SIZE` words; state: `STATE_SIZE` words, rows a to e.
+        masks: for each lane 0, or 0xFFFFFFFF to set it.
+        count: of the lanes that are looked at, the first ones; `GROUP` or fewer take half as long.
+    """
+    for first in range(0, min(count, LANES), GROUP):
+        _add_block(work[first:], state[first:], masks[first:])

@@ -1,6 +1,7 @@
 """Signatures of many sends, checked by compiled code; `dueline.wire.turn_signatures` asks for it.
 
-HMAC with SHA-1 as RFC 2104 writes it, for `LANES` sends at a time (`dueline.wire.sha1_kernels`).
+HMAC with SHA-1 as RFC 2104 writes it, for `LANES` sends at a time (`dueline.wire.sha1_kernels`),
+unless these are so few and so long that others are as quick (`_is_worth_it`).
 The plain twin is `hmac.digest` and `binascii.a2b_base64`. How long a comparison takes does not
 depend on where a difference is. Places that are not within their arrays are signed by nobody.
 """
@@ -16,6 +17,7 @@ from dueline.byte_kernels import is_same
 from dueline.compiled import BYTES, kernel
 from dueline.wire.sha1_kernels import (
     BLOCK_SIZE,
+    GROUP,
     LANES,
     STATE_SIZE,
     WORK_SIZE,
@@ -37,6 +39,10 @@ from dueline.wire.turn import (
     FRAME_USER_END,
 )
 from dueline.wire.turn_signatures import (
+    CASE_NAME_END,
+    CASE_NAME_START,
+    CASE_SOURCE,
+    CASE_TOPIC,
     IS_SIGNED,
     NOT_ASKED,
     NOT_SIGNED,
@@ -87,7 +93,7 @@ def find_cases(
 
     Args:
         sources: by connection, a number; topics: by head, a number, below 0 if nobody may.
-        cases: gets for each case (a frame that has its name, source, topic).
+        cases: gets for each case where its name stands, its source and its topic.
         case_of: gets for each frame its case; -1: it has no signature, or a longer body, or there
             are more cases than fit.
 
@@ -112,21 +118,18 @@ def find_cases(
         for offset in range(count):
             # That of the frame before is the likeliest.
             case = last + offset if last + offset < count else last + offset - count
-            if cases[case, 1] != source or cases[case, 2] != topic:
+            if cases[case, CASE_SOURCE] != source or cases[case, CASE_TOPIC] != topic:
                 continue
-            other = cases[case, 0]
-            other_start, other_end = (
-                frames[other, FRAME_SIGNED_START],
-                frames[other, FRAME_USER_END],
-            )
-            size = other_end - other_start
-            if size == end - start and is_same(texts, start, texts, other_start, size):
+            name = cases[case, CASE_NAME_START]
+            size = cases[case, CASE_NAME_END] - name
+            if size == end - start and is_same(texts, start, texts, name, size):
                 found = case
                 break
         if found < 0 and count < len(cases):
-            cases[count, 0] = number
-            cases[count, 1] = source
-            cases[count, 2] = topic
+            cases[count, CASE_NAME_START] = start
+            cases[count, CASE_NAME_END] = end
+            cases[count, CASE_SOURCE] = source
+            cases[count, CASE_TOPIC] = topic
             found = count
             count += 1
         if found >= 0:
@@ -190,11 +193,12 @@ def _begin_keys(pads: Bytes8, work: Words, state: Words, masks: Words, begun: An
     _take_all(masks)
     count = len(begun)
     for first in range(0, count, LANES):
+        lane_count = min(LANES, count - first)
         begin(state)
-        for lane in range(min(LANES, count - first)):
+        for lane in range(lane_count):
             put_words(pads, (first + lane) * BLOCK_SIZE, work, lane)
-        add_block(work, state, masks)
-        for lane in range(min(LANES, count - first)):
+        add_block(work, state, masks, lane_count)
+        for lane in range(lane_count):
             for word in range(DIGEST_WORDS):
                 begun[first + lane, word] = state[word * LANES + lane]
 
@@ -207,9 +211,19 @@ def _begin_lanes(begun: Any, keys: Int64s, side: int, state: Words) -> None:
             state[word * LANES + lane] = begun[2 * keys[lane] + side, word]
 
 
-@kernel(f"void({BYTES}, {BYTES}, int64[:, ::1], int64[:, ::1], int64, uint32[::1], uint32[::1])")
+@kernel(
+    f"void({BYTES}, {BYTES}, int64[:, ::1], int64[:, ::1], int64, uint8[::1], uint32[::1],"
+    "uint32[::1])"
+)
 def _put_blocks(
-    data: Bytes8, texts: Bytes8, frames: Any, lanes: Any, block: int, work: Words, masks: Words
+    data: Bytes8,
+    texts: Bytes8,
+    frames: Any,
+    lanes: Any,
+    block: int,
+    room: Bytes8,
+    work: Words,
+    masks: Words,
 ) -> None:
     """A block of each content that is so long, and the masks of those."""
     for lane in range(LANES):
@@ -220,7 +234,7 @@ def _put_blocks(
             frame = frames[lanes[NUMBER, lane]]
             text = texts[frame[FRAME_SIGNED_START] : frame[FRAME_SIGNED_END]]
             body = data[frame[FRAME_BODY_START] : frame[FRAME_END]]
-            put_block(text, body, block, block + 1 == count, work, lane)
+            put_block(text, body, block, block + 1 == count, room, work, lane)
 
 
 @kernel("void(uint32[::1], uint32[::1])")
@@ -234,36 +248,37 @@ def _put_digests(digests: Words, work: Words) -> None:
 
 
 @kernel(
-    f"void({BYTES}, {BYTES}, int64[:, ::1], int64[:, ::1], uint32[:, ::1], uint32[::1],"
-    "uint32[::1], uint32[::1], uint32[::1])"
+    f"void({BYTES}, {BYTES}, int64[:, ::1], int64[:, ::1], int64, int64, uint32[:, ::1],"
+    "uint8[::1], uint32[::1], uint32[::1], uint32[::1], uint32[::1])"
 )
 def _hash(
     data: Bytes8,
     texts: Bytes8,
     frames: Any,
     lanes: Any,
+    lane_count: int,
+    block_count: int,
     begun: Any,
+    room: Bytes8,
     work: Words,
     masks: Words,
     inner: Words,
     state: Words,
 ) -> None:
-    """HMAC of what was signed in all lanes, into `state`; the arrays before it are room for it."""
-    block_count = 0
-    for lane in range(LANES):
-        block_count = max(block_count, lanes[BLOCKS, lane])
+    """HMAC of what was signed in the first lanes, of which none has more blocks, into `state`.
+
+    The arrays before it are room for it.
+    """
     _begin_lanes(begun, lanes[KEY], 0, state)
-    # One place calls `add_block`, which is inlined there: it is long.
-    for step in range(block_count + 1):
-        if step < block_count:
-            _put_blocks(data, texts, frames, lanes, step, work, masks)
-        else:
-            for at in range(STATE_SIZE):
-                inner[at] = state[at]
-            _begin_lanes(begun, lanes[KEY], 1, state)
-            _put_digests(inner, work)
-            _take_all(masks)
-        add_block(work, state, masks)
+    for block in range(block_count):
+        _put_blocks(data, texts, frames, lanes, block, room, work, masks)
+        add_block(work, state, masks, lane_count)
+    for at in range(STATE_SIZE):
+        inner[at] = state[at]
+    _begin_lanes(begun, lanes[KEY], 1, state)
+    _put_digests(inner, work)
+    _take_all(masks)
+    add_block(work, state, masks, lane_count)
 
 
 @kernel("int64(int64[::1], int64[::1], int64[::1], uint8[::1], int64, int64[::1], int64[::1])")
@@ -297,8 +312,8 @@ def _sort(
 
 
 @kernel(
-    f"UniTuple(int64, 2)({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1],"
-    "int64, int64[::1], uint8[::1])"
+    f"int64({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64, int64[::1],"
+    "uint8[::1])"
 )
 def _measure(
     data: Bytes8,
@@ -310,9 +325,8 @@ def _measure(
     key_count: int,
     sizes: Int64s,
     found: Bytes8,
-) -> tuple[int, int]:
-    """The blocks of each frame that has keys; how many are short enough, and how many too long."""
-    short_count = 0
+) -> int:
+    """The blocks of each frame that has keys; returns how many are too long."""
     long_count = 0
     case_count = min(len(key_starts), len(key_counts))
     for number in range(len(sizes)):
@@ -324,26 +338,30 @@ def _measure(
         if key_starts[case] < 0 or key_starts[case] + key_counts[case] > key_count:
             continue
         sizes[number] = _block_count(data, texts, frames[number])
-        if sizes[number]:
-            short_count += 1
-        else:
+        if not sizes[number]:
             found[number] = NOT_ASKED
             long_count += 1
-    return short_count, long_count
+    return long_count
 
 
-@kernel("void(int64[::1], uint8[::1])")
-def _leave(sizes: Int64s, found: Bytes8) -> None:
-    """Let the caller look at all that have been measured."""
-    for number in range(len(sizes)):
-        if sizes[number]:
-            found[number] = NOT_ASKED
+@kernel("boolean(int64, int64, int64)")
+def _is_worth_it(lane_count: int, block_count: int, total: int) -> bool:
+    """Do steps of all these lanes take less time than what else can be done?
+
+    A step takes four times as long as a block by the processor's own instructions, for as many
+    lanes as `GROUP`; all that is around a signature, in Python, takes as long as 90 such blocks.
+
+    Args:
+        block_count: of the longest; total: of all together.
+    """
+    groups = (lane_count + GROUP - 1) // GROUP
+    return 4 * groups * block_count < 90 * lane_count + total
 
 
 @kernel(
-    f"void({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    "uint32[:, ::1], uint32[:, ::1], uint32[::1], int64[:, ::1], int64[::1], int64[::1],"
-    "uint8[::1])"
+    f"int64({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    "uint32[:, ::1], uint32[:, ::1], uint8[::1], uint32[::1], int64[:, ::1], int64[::1],"
+    "int64[::1], uint8[::1])"
 )
 def _check(
     data: Bytes8,
@@ -355,47 +373,74 @@ def _check(
     sizes: Int64s,
     begun: Any,
     states: Any,
+    room: Bytes8,
     work: Words,
     lanes: Any,
     ends: Int64s,
     order: Int64s,
     found: Bytes8,
-) -> None:
+) -> int:
     """Compare the signatures of measured frames with those that their keys give.
+
+    Returns how many are left to others, who are as quick.
 
     Args:
         begun: of each key, what its two hashes begin with.
-        states, work, lanes, ends, order: room for what is under way.
+        states, room, work, lanes, ends, order: room for what is under way.
     """
     state, inner, expected, masks = states[0], states[1], states[2], states[3, :LANES]
     place_count = 0
     for case in range(len(key_counts)):
         place_count = max(place_count, key_counts[case])
+    left_count = 0
     for place in range(place_count):
         total = _sort(sizes, case_of, key_counts, found, place, ends, order)
         for first in range(0, total, LANES):
+            lane_count = min(LANES, total - first)
+            block_count = total_blocks = 0
             for lane in range(LANES):
                 lanes[BLOCKS, lane] = 0
                 lanes[KEY, lane] = 0
-                if first + lane >= total:
+                if lane >= lane_count:
                     continue
                 number = order[first + lane]
                 if _read_signature(data, frames[number], expected, lane):
                     lanes[BLOCKS, lane] = sizes[number]
                     lanes[KEY, lane] = key_starts[case_of[number]] + place
                     lanes[NUMBER, lane] = number
-            _hash(data, texts, frames, lanes, begun, work, masks, inner, state)
-            for lane in range(min(LANES, total - first)):
+                    block_count = max(block_count, sizes[number])
+                    total_blocks += sizes[number]
+            if not _is_worth_it(lane_count, block_count, total_blocks):
+                for lane in range(lane_count):
+                    found[order[first + lane]] = NOT_ASKED
+                left_count += lane_count
+                continue
+            _hash(
+                data,
+                texts,
+                frames,
+                lanes,
+                lane_count,
+                block_count,
+                begun,
+                room,
+                work,
+                masks,
+                inner,
+                state,
+            )
+            for lane in range(lane_count):
                 difference = _U(0)
                 for word in range(DIGEST_WORDS):
                     at = word * LANES + lane
                     difference |= _U(_U(state[at]) ^ _U(expected[at]))
                 if lanes[BLOCKS, lane] and difference == 0:
                     found[order[first + lane]] = IS_SIGNED
+    return left_count
 
 
 @kernel(
-    f"int64({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], {BYTES}, int64,"
+    f"int64({BYTES}, {BYTES}, int64[:, ::1], int64[::1], int64[::1], int64[::1], {BYTES},"
     "uint8[::1])",
     makes_arrays=True,
 )
@@ -407,7 +452,6 @@ def check_signatures(
     key_starts: Int64s,
     key_counts: Int64s,
     pads: Bytes8,
-    few: int,
     found: Bytes8,
 ) -> int:
     """Which frames are signed with a key of their case? Returns how many somebody else has to
@@ -417,22 +461,18 @@ def check_signatures(
         case_of: by frame; below 0: nobody's.
         key_starts, key_counts: by case, which keys may have signed it.
         pads: of each key `PADS_SIZE_BYTES`, with which the two hashes begin.
-        few: as many are not worth the effort.
         found: gets for each frame `NOT_SIGNED`, `IS_SIGNED`, or `NOT_ASKED`.
     """
     key_count = len(pads) // PADS_SIZE_BYTES
     sizes = np.empty(min(len(frames), len(case_of), len(found)), dtype=np.int64)
-    short_count, long_count = _measure(
+    long_count = _measure(
         data, texts, frames, case_of, key_starts, key_counts, key_count, sizes, found
     )
-    if short_count <= few:
-        _leave(sizes, found)
-        return short_count + long_count
     work = np.zeros(WORK_SIZE, dtype=np.uint32)
     states = np.zeros((4, STATE_SIZE), dtype=np.uint32)
     begun = np.empty((2 * key_count, DIGEST_WORDS), dtype=np.uint32)
     _begin_keys(pads, work, states[0], states[3, :LANES], begun)
-    _check(
+    left_count = _check(
         data,
         texts,
         frames,
@@ -442,10 +482,11 @@ def check_signatures(
         sizes,
         begun,
         states,
+        np.empty(BLOCK_SIZE, dtype=np.uint8),
         work,
         np.empty((LANES_WIDTH, LANES), dtype=np.int64),
         np.empty(BLOCK_COUNT_MAX + 2, dtype=np.int64),
         np.empty(len(sizes), dtype=np.int64),
         found,
     )
-    return long_count
+    return long_count + left_count

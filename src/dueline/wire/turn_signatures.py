@@ -4,8 +4,8 @@
                                                             │
              checked: HMAC with SHA-1 of all sends ◀────────┘
 
-A case is what many sends have in common. Whether it may be is not asked here. A content of more
-than `SIZE_MAX` bytes is left to `hashlib`, which is as good then, and so are a few sends.
+A case is what many sends have in common. Whether it may be is not asked here. Contents of more than
+`SIZE_MAX` bytes are left to `hashlib`, and so are a few long ones, for which it is as good.
 """
 
 from __future__ import annotations
@@ -17,23 +17,41 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dueline.wire.turn import FRAME_SIGNED_START, FRAME_USER_END, Turn
+from dueline.wire.turn import Turn
 
-__all__ = ["SIGNATURE_KERNELS", "Case", "cases_of", "checked"]
+__all__ = ["SIGNATURE_KERNELS", "Case", "KeyTable", "cases_of", "checked"]
 
 SIGNATURE_KERNELS: Final = "dueline.wire.signature_kernels"
 
 Int64s = npt.NDArray[np.int64]
 Bytes8 = npt.NDArray[np.uint8]
 
-SIZE_MAX: Final = 2_048 - 9
+SIZE_MAX: Final = (64 << 10) - 9
 PADS_SIZE_BYTES: Final = 128
 CASE_COUNT_MAX: Final = 256
 """In one turn; sends of more are nobody's."""
-FEW: Final = 4
-"""A kernel takes as long for one signature as for 32, and these are checked sooner without it."""
 
+CASE_NAME_START, CASE_NAME_END, CASE_SOURCE, CASE_TOPIC, CASE_WIDTH = range(5)
 NOT_SIGNED, IS_SIGNED, NOT_ASKED = range(3)
+
+
+class KeyTable(NamedTuple):
+    """The keys of each case: which of all pads they are, in which HMAC begins its two hashes."""
+
+    starts: Int64s
+    counts: Int64s
+    pads: Bytes8
+
+    @classmethod
+    def of(cls, pads: Sequence[Sequence[bytes]]) -> KeyTable:
+        """Of each case's keys, the two blocks together."""
+        counts = [len(those) for those in pads]
+        joined = b"".join([pad for those in pads for pad in those])
+        return cls(
+            np.array([0, *accumulate(counts[:-1])], dtype=np.int64),
+            np.array(counts, dtype=np.int64),
+            np.frombuffer(joined, dtype=np.uint8),
+        )
 
 
 class Case(NamedTuple):
@@ -54,35 +72,22 @@ def cases_of(
         sources: by connection, a number; topics: by head, a number, below 0 if nobody may.
         body_size_max: a send with more is nobody's.
     """
-    cases = np.empty((CASE_COUNT_MAX, 3), dtype=np.int64)
+    cases = np.empty((CASE_COUNT_MAX, CASE_WIDTH), dtype=np.int64)
     case_of = np.empty(len(turn.frames), dtype=np.int64)
     count = kernels.find_cases(
         *(turn.texts, turn.frames, np.array(sources, dtype=np.int64)),
         *(np.array(topics, dtype=np.int64), body_size_max, cases, case_of),
     )
-    found = []
-    for number, source, topic in cases[:count].tolist():
-        start, end = turn.frames[number, FRAME_SIGNED_START], turn.frames[number, FRAME_USER_END]
-        found.append(Case(turn.texts[start:end].tobytes().decode("ascii"), source, topic))
+    found = [
+        Case(turn.texts[start:end].tobytes().decode("ascii"), source, topic)
+        for start, end, source, topic in cases[:count].tolist()
+    ]
     return found, case_of
 
 
-def checked(
-    kernels: Any, turn: Turn, case_of: Int64s, keys: Sequence[Sequence[bytes]], *, few: int = FEW
-) -> tuple[Bytes8, int]:
+def checked(kernels: Any, turn: Turn, case_of: Int64s, keys: KeyTable) -> tuple[Bytes8, int]:
     """By frame: is it signed with a key of its case? `NOT_ASKED`: the caller has to look itself,
-    at so many.
-
-    Args:
-        keys: by case, those that count; of each the two blocks with which HMAC begins its hashes.
-        few: as many are left to the caller.
-    """
-    counts = [len(those) for those in keys]
-    starts = [0, *accumulate(counts[:-1])]
+    at so many."""
     found = np.empty(len(turn.frames), dtype=np.uint8)
-    pads = np.frombuffer(b"".join([pad for those in keys for pad in those]), dtype=np.uint8)
-    left_count = kernels.check_signatures(
-        *(turn.data, turn.texts, turn.frames, case_of),
-        *(np.array(starts, dtype=np.int64), np.array(counts, dtype=np.int64), pads, few, found),
-    )
+    left_count = kernels.check_signatures(turn.data, turn.texts, turn.frames, case_of, *keys, found)
     return found, left_count

@@ -31,7 +31,7 @@ def hashed(contents: list[bytes]) -> list[bytes]:
             if block:
                 masks[lane] = 0xFFFFFFFF
                 work[:16, lane] = np.frombuffer(block, dtype=">u4")
-        kernels.add_block(work.reshape(-1), state.reshape(-1), masks)
+        kernels.add_block(work.reshape(-1), state.reshape(-1), masks, len(contents))
     return [state[:, lane].astype(">u4").tobytes() for lane in range(len(contents))]
 
 
@@ -72,6 +72,7 @@ def test_contents_of_two_pieces_are_put_into_lanes_block_by_block() -> None:
     work = np.zeros(kernels.WORK_SIZE, dtype=np.uint32)
     state = np.empty(kernels.STATE_SIZE, dtype=np.uint32)
     masks = np.zeros(kernels.LANES, dtype=np.uint32)
+    room = np.empty(64, dtype=np.uint8)
     lane = 0
     for size in range(301):
         lane = (lane + 1) % kernels.LANES
@@ -82,11 +83,11 @@ def test_contents_of_two_pieces_are_put_into_lanes_block_by_block() -> None:
         masks[:] = 0
         masks[lane] = 0xFFFFFFFF
         kernels.put_words(np.frombuffer(first, dtype=np.uint8), 0, work, lane)
-        kernels.add_block(work, state, masks)
+        kernels.add_block(work, state, masks, lane + 1)
         count = (size + 8) // 64 + 1
         for block in range(count):
-            kernels.put_block(text, body, block, block + 1 == count, work, lane)
-            kernels.add_block(work, state, masks)
+            kernels.put_block(text, body, block, block + 1 == count, room, work, lane)
+            kernels.add_block(work, state, masks, lane + 1)
 
         found = state.reshape(5, -1)[:, lane].astype(">u4").tobytes()
         assert found == hashlib.sha1(first + content[:size]).digest(), size

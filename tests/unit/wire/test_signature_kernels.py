@@ -22,6 +22,7 @@ from dueline.wire.turn_signatures import (
     NOT_SIGNED,
     SIGNATURE_KERNELS,
     SIZE_MAX,
+    KeyTable,
     checked,
 )
 
@@ -34,11 +35,11 @@ def kernels() -> Any:
     return compiled.ready(SIGNATURE_KERNELS)
 
 
-def found(kernels: Any, sends: list[Signed], keys: list[bytes], *, few: int = 0) -> list[int]:
+def found(kernels: Any, sends: list[Signed], keys: list[bytes]) -> list[int]:
     """What is said of sends that all have one case, with these keys."""
     case_of = np.zeros(len(sends), dtype=np.int64)
-    pads = [pads_of(key) for key in keys]
-    found, left_count = checked(kernels, turn_of(sends), case_of, [pads], few=few)
+    table = KeyTable.of([[pads_of(key) for key in keys]])
+    found, left_count = checked(kernels, turn_of(sends), case_of, table)
     said: list[int] = found.tolist()
     assert left_count == said.count(NOT_ASKED)
     return said
@@ -54,7 +55,6 @@ def expected(send: Signed, keys: list[bytes]) -> int:
 
 def test_contents_of_every_length_around_the_borders_of_blocks(kernels: Any) -> None:
     lengths = [*range(1, 200), *(64 * blocks + more for blocks in (16, 30) for more in range(64))]
-    lengths += [SIZE_MAX - 1, SIZE_MAX]
     generator = random.Random(20)
     sends = []
     for length in lengths:
@@ -81,7 +81,7 @@ def test_more_users_than_there_are_lanes_each_with_keys_of_their_own(kernels: An
     case_of = np.arange(135, dtype=np.int64) % 45
     pads = [[pads_of(key) for key in keys] for keys in users]
 
-    said = checked(kernels, turn_of(sends), case_of, pads, few=0)[0].tolist()
+    said = checked(kernels, turn_of(sends), case_of, KeyTable.of(pads))[0].tolist()
 
     assert said == [int(signer == number % 45) for number, signer in enumerate(signers)]
     assert {IS_SIGNED, NOT_SIGNED} == set(said)
@@ -154,13 +154,38 @@ def test_letters_are_those_of_the_standard_library(kernels: Any) -> None:
     assert found(kernels, sends, KEYS[:1]) == [expected(each, KEYS[:1]) for each in sends]
 
 
-def test_long_contents_and_a_few_are_left_to_the_caller(kernels: Any) -> None:
+def test_long_contents_are_left_to_the_caller_and_so_are_a_few_that_are_not_short(
+    kernels: Any,
+) -> None:
+    short = Signed(body=b"x" * 100).with_key(KEYS[0])
+    middle = Signed(body=b"x" * 20_000).with_key(KEYS[0])
+    longest = Signed(body=b"x" * (SIZE_MAX - 1)).with_key(KEYS[0])
     long = Signed(body=b"x" * SIZE_MAX).with_key(KEYS[0])
-    short = Signed(body=b"x" * (SIZE_MAX - 1)).with_key(KEYS[0])
 
-    assert found(kernels, [long, short], KEYS[:1]) == [NOT_ASKED, IS_SIGNED]
-    assert found(kernels, [short, short], KEYS[:1], few=2) == [NOT_ASKED] * 2
-    assert found(kernels, [short, short], [], few=2) == [NOT_SIGNED] * 2
+    assert found(kernels, [short], KEYS[:1]) == [IS_SIGNED]
+    assert found(kernels, [middle] * 2, KEYS[:1]) == [NOT_ASKED] * 2
+    assert found(kernels, [middle] * 8, KEYS[:1]) == [IS_SIGNED] * 8
+    assert found(kernels, [*[longest] * 16, long], KEYS[:1]) == [*[IS_SIGNED] * 16, NOT_ASKED]
+    assert found(kernels, [long, *[longest] * 40], KEYS[:1]) == [NOT_ASKED, *[IS_SIGNED] * 40]
+    assert found(kernels, [middle, long], []) == [NOT_SIGNED] * 2
+
+
+def test_long_contents_with_several_keys_have_the_answers_of_the_standard_library(
+    kernels: Any,
+) -> None:
+    generator = random.Random(21)
+    sends = [
+        Signed(body=generator.randbytes(generator.randrange(5_000, 9_000))).with_key(
+            generator.choice(KEYS)
+        )
+        for _ in range(70)
+    ]
+
+    said = found(kernels, sends, KEYS[:2])
+
+    assert {said_of for said_of in said if said_of != NOT_ASKED} == {IS_SIGNED, NOT_SIGNED}
+    for send, said_of in zip(sends, said, strict=True):
+        assert said_of in (NOT_ASKED, expected(send, KEYS[:2]))
 
 
 def test_places_outside_of_the_arrays_are_signed_by_nobody(kernels: Any) -> None:
@@ -170,7 +195,7 @@ def test_places_outside_of_the_arrays_are_signed_by_nobody(kernels: Any) -> None
     case_of[1], case_of[2] = -1, 1
     turn.frames[3:, :] = np.random.default_rng(20).integers(-99, 99_999, (37, len(turn.frames[0])))
 
-    signed = checked(kernels, turn, case_of, pads, few=0)[0].tolist()
+    signed = checked(kernels, turn, case_of, KeyTable.of(pads))[0].tolist()
 
     assert signed[:3] == [IS_SIGNED, NOT_SIGNED, NOT_SIGNED]
     assert IS_SIGNED not in signed[3:]

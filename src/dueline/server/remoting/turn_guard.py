@@ -1,8 +1,8 @@
 """Which sends of a turn are signed by users who may send them.
 
 The compiled reader has put together what was signed (`dueline.wire.turn`); here rights are asked
-for, once for all sends that are alike, and signatures are checked: short ones of many sends at once
-(`dueline.wire.turn_signatures`), long ones and a few one after the other. A send that does not
+for, once for all sends that are alike, and signatures are checked, of many sends at once
+(`dueline.wire.turn_signatures`); a few long ones one after the other. A send that does not
 pass, for whatever reason, is not refused here: it is read once more by the interpreted codec, and
 `dueline.server.remoting.guard` says what is wrong and writes it to the audit trail. So this may be
 stricter than the guard, and must never be more lenient.
@@ -28,22 +28,18 @@ from dueline.server.remoting.standing import Standing
 from dueline.wire.signature import read_signature
 from dueline.wire.turn import (
     FRAME_BODY_START,
-    FRAME_CHANNEL,
     FRAME_END,
-    FRAME_HEAD,
-    FRAME_IS_FAST,
     FRAME_SIGNATURE_END,
     FRAME_SIGNATURE_START,
     FRAME_SIGNED_END,
     FRAME_SIGNED_START,
-    FRAME_USER_END,
     Turn,
 )
 from dueline.wire.turn_signatures import (
-    FEW,
     IS_SIGNED,
     NOT_ASKED,
     SIGNATURE_KERNELS,
+    KeyTable,
     cases_of,
     checked,
 )
@@ -62,10 +58,11 @@ _GROUPS_PREFIX: Final = "%"
 class TurnGuard:
     """Asks `Access` for the sends of turns."""
 
-    def __init__(self, access: Access, *, few: int = FEW) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
-        self._few = few
         self._standings: dict[tuple[str, str, str], Standing] = {}
+        self._keys_of_last: list[Sequence[bytes]] = []
+        self._table = KeyTable.of([])
 
     @property
     def state(self) -> object:
@@ -76,46 +73,29 @@ class TurnGuard:
         self, turn: Turn, channels: Sequence[Channel], heads: Sequence[Head | None]
     ) -> Flags:
         """By frame: is it signed by a user who may send what it sends?"""
-        flags = np.zeros(len(turn.frames), dtype=np.bool_)
         kernels = compiled.ready(SIGNATURE_KERNELS)
         if kernels is None or not heads:
-            return flags
-        if len(flags) <= self._few:  # sooner than arrays are made
-            for number in np.flatnonzero(turn.frames[:, FRAME_IS_FAST] == 1).tolist():
-                flags[number] = self._is_admitted(
-                    turn, turn.frames[number].tolist(), channels, heads
-                )
-            return flags
+            return np.zeros(len(turn.frames), dtype=np.bool_)
         sources, source_of = _numbered([channel.source for channel in channels])
         topics, topic_of = _numbered([_topic_of(head) for head in heads])
         cases, case_of = cases_of(kernels, turn, source_of, topic_of, HEAVY_SIZE_BYTES)
         if not cases:
-            return flags
+            return np.zeros(len(turn.frames), dtype=np.bool_)
         keys = [self._keys(case.user, sources[case.source], topics[case.topic]) for case in cases]
-        pads = [[b"".join(pads_of(key)) for key in those] for those in keys]
-        found, left_count = checked(kernels, turn, case_of, pads, few=self._few)
-        np.equal(found, IS_SIGNED, out=flags)
+        found, left_count = checked(kernels, turn, case_of, self._key_table(keys))
+        flags = found == IS_SIGNED
         if left_count:
             for number in np.flatnonzero(found == NOT_ASKED).tolist():
                 frame = turn.frames[number].tolist()
                 flags[number] = _is_signed(turn, frame, keys[case_of[number]])
         return flags
 
-    def _is_admitted(
-        self,
-        turn: Turn,
-        frame: Sequence[int],
-        channels: Sequence[Channel],
-        heads: Sequence[Head | None],
-    ) -> bool:
-        start, end = frame[FRAME_SIGNED_START], frame[FRAME_USER_END]
-        if start < 0 or frame[FRAME_END] - frame[FRAME_BODY_START] > HEAVY_SIZE_BYTES:
-            return False
-        user = turn.texts[start:end].tobytes().decode("ascii")
-        source = channels[frame[FRAME_CHANNEL]].source
-        return _is_signed(
-            turn, frame, self._keys(user, source, _topic_of(heads[frame[FRAME_HEAD]]))
-        )
+    def _key_table(self, keys: list[Sequence[bytes]]) -> KeyTable:
+        """Most turns have the keys of the one before."""
+        if keys != self._keys_of_last:
+            self._table = KeyTable.of([[b"".join(pads_of(key)) for key in those] for those in keys])
+            self._keys_of_last = keys
+        return self._table
 
     def _keys(self, user: str, source: str, topic_name: str) -> Sequence[bytes]:
         """What a user's sends may be signed with; nothing: it may not send there from there."""

@@ -31,7 +31,6 @@ from dueline.server.remoting.turns import Turns
 from dueline.wire import Command, RequestCode
 from dueline.wire.headers import SendRequest
 from dueline.wire.turn import TurnReader
-from dueline.wire.turn_signatures import FEW, SIZE_MAX
 
 pytest.importorskip("numba")
 
@@ -40,8 +39,8 @@ ADMIN = Caller("admin", "127.0.0.1")
 SECRETS = {name: f"a secret of {name}" for name in ("admin", "clerk", "guest", "dismissed")}
 
 
-@pytest.fixture(params=[0, FEW], ids=["together", "singly"])
-def guarded(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[RemotingWorld, Rows]]:
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[RemotingWorld, Rows]]:
     with remoting_world(tmp_path, access=AccessOptions(is_enabled=True)) as world:
         users = Management(world.broker.access, world.clock)
         assert users.found("admin", SECRETS["admin"])
@@ -59,7 +58,7 @@ def guarded(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Re
         assert compiled.load(KERNELS)
         world.hub.turns = Turns(
             *(world.hub, world.context, sends, TurnReader(LIMITS, row_actions())),
-            guard=TurnGuard(world.broker.access, few=request.param),
+            guard=TurnGuard(world.broker.access),
             size_bytes_min=0,
         )
         for topic in ("t", "others"):
@@ -123,7 +122,7 @@ def test_long_and_short_ones_are_rows_beside_each_other(
     guarded: tuple[RemotingWorld, Rows],
 ) -> None:
     world, rows = guarded
-    bodies = [b"x" * size for size in (0, SIZE_MAX, 63, SIZE_MAX + 500, 500, 2)] * 2
+    bodies = [b"x" * size for size in (0, 4_000, 63, 3_000, 500, 2)] * 2
     frames = [send(number, "clerk", body=body) for number, body in enumerate(bodies)]
     frames += [
         send(50 + number, "clerk", body=b, arrived=b + b"x") for number, b in enumerate(bodies)
