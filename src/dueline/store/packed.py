@@ -30,7 +30,7 @@ import struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from dueline.message import QUEUE_ID_MAX, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
+from dueline.message import LEVEL_MAX, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 from dueline.schedule import DUE_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME
 from dueline.store.layout import HOST_SIZE
 
@@ -265,7 +265,7 @@ def fields_of(view: memoryview, position: int) -> Fields | str:
     flag -= flag >> 31 << 32
     when, number = when_1 << 32 | when_2, number_1 << 32 | number_2
     is_timer = bool(flags & IS_TIMER)
-    if sys_flag & V6 or number > NUMBER_MAX or (not is_timer and when > QUEUE_ID_MAX):
+    if sys_flag & V6 or number > NUMBER_MAX or (not is_timer and when >= LEVEL_MAX):
         return "expected numbers of a delayed message, found others"
     due_at = sizes >> 24 if flags & SAYS_DUE else None
     packing = Packing(

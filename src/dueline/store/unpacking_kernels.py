@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dueline.byte_kernels import digit_count, put_big, put_bytes, put_number, u32
 from dueline.compiled import BYTES, kernel
-from dueline.message import QUEUE_ID_MAX
+from dueline.message import LEVEL_MAX
 from dueline.store import record
 from dueline.store.crc_kernels import crc
 from dueline.store.layout import MARK_AT
@@ -108,7 +108,7 @@ def _size(data: Bytes8, start: int, end: int, position: int) -> Any:
         return 0
     if _u48(head, 22) > NUMBER_MAX:
         return 0
-    if not flags & IS_TIMER and _u48(head, 52) > QUEUE_ID_MAX:
+    if not flags & IS_TIMER and _u48(head, 52) >= LEVEL_MAX:
         return 0
     check = np.int64(crc(data, start + CHECKED_AT, end))
     check ^= (end - start) ^ (position & 0xFFFFFFFF) ^ position >> 32

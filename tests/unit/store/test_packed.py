@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.store import packing as making
+from tests.unit.store.making import SMALL, Wall, bodies, carry_over, open_store, ordinary
 from tests.unit.store.packing import USUAL_TEXT, packed_of, resealed, usual_record
+from tests.unit.store.row_making import rows_of
 
+from dueline import compiled
 from dueline.errors import CorruptRecord
 from dueline.store import packed
 from dueline.store import record as records
+from dueline.store.block import BLOCK_KERNELS
+from dueline.store.bulk_rows import BULK_KERNELS
 from dueline.store.packed import Packing
 from dueline.store.record import Record, seal
+from dueline.store.unpacking import UNPACKING_KERNELS, expanded
 
 
 @given(making.records(), st.binary(max_size=3))
@@ -135,3 +147,56 @@ def test_hostile_fields_are_refused() -> None:
         changed[at] = value
         with pytest.raises(CorruptRecord):
             records.decode(resealed(bytes(changed), record.position), position=record.position)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["interpreted", "compiled"])
+def test_a_level_beyond_the_queues_of_a_topic_is_read_and_delivered(
+    tmp_path: Path, is_compiled: bool
+) -> None:
+    """Whatever brought the message: one by one, as rows or as a table; also after a restart."""
+    wall = Wall()
+    options = replace(SMALL, levels=" ".join(["1s"] * 1_029 + ["7s"]))
+    assert compiled.load([BLOCK_KERNELS, BULK_KERNELS, UNPACKING_KERNELS])
+    with open_store(tmp_path, wall, options) as store:
+        store.put(ordinary(b"one", DELAY="1030"))
+        store.put_all([ordinary(b"two", DELAY="1025", UNIQ_KEY="AB"), ordinary(b"x")])
+        store.put_rows([rows_of([ordinary(b"three", DELAY="1030", UNIQ_KEY="AC")])])
+        store.put_many(pa.table({"topic": ["orders"], "body": [b"four"], "delay_level": [1_030]}))
+        log = (tmp_path / "delaylog" / f"{0:020d}").read_bytes()
+        assert log.count(packed.MAGIC.to_bytes(4, "big")) == 4
+
+    with (
+        contextlib.nullcontext() if is_compiled else compiled.switched_off(),
+        open_store(tmp_path, wall, options) as store,
+    ):
+        assert store.pending_count() == 4
+        assert carry_over(store).delivered_count == 4
+        wall.advance(1_000)
+        store.open_gate()
+        assert bodies(store) == [b"x", b"two"]
+        wall.advance(6_000)
+        store.open_gate()
+        assert bodies(store) == [b"x", b"two", b"one", b"three", b"four"]
+
+
+@pytest.mark.parametrize(("level", "is_sound"), [(1 << 20, True), ((1 << 20) + 1, False)])
+def test_only_levels_that_a_table_may_have_are_believed(level: int, is_sound: bool) -> None:
+    record, _ = usual()
+    text = USUAL_TEXT.rsplit(b"\x02", 1)[0]
+    record = replace(
+        record,
+        topic=b"SCHEDULE_TOPIC_XXXX",
+        queue_id=level - 1,
+        properties=text + packed.ending(b"t", 3, None),
+    )
+    data = packed_of(record, text)
+    assert data is not None
+    batch = pa.array([data], pa.binary())
+    positions = np.array([record.position], dtype=np.int64)
+
+    assert records.is_sound(memoryview(data), record.position) is is_sound
+    expected = [seal(record) if is_sound else data]
+    assert compiled.load([UNPACKING_KERNELS])
+    assert expanded(batch, positions).to_pylist() == expected
+    with compiled.switched_off():
+        assert expanded(batch, positions).to_pylist() == expected
