@@ -35,6 +35,7 @@ from dueline.schedule import DUE_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME
 from dueline.store.layout import HOST_SIZE
 
 __all__ = [
+    "GROWTH_MAX",
     "MAGIC",
     "SIZE_MIN",
     "Fields",
@@ -53,6 +54,15 @@ RARE_SIZE: Final = 12
 CHECKED_AT: Final = 12
 SIZE_MIN: Final = HEAD_SIZE + 1
 """Of the head and a topic of one letter."""
+
+GROWTH_MAX: Final = 3
+"""What is delivered is less than so many times as long as what was packed.
+
+Body and text are as long as before, the topic is there twice, and the id has two digits a byte.
+What was left out takes 190 bytes at most: header and sizes of topic and properties 91; names and
+separators of id, `TIMER_DELIVER_MS`, `TIMER_OUT_MS`, `REAL_TOPIC` and `REAL_QID` 64; two due times
+of 15 digits and a queue of 5. A packed record has a head of 64 bytes, which thrice are 192.
+"""
 
 IS_TIMER: Final = 1
 IS_MEMBER: Final = 2

@@ -149,6 +149,46 @@ def test_hostile_fields_are_refused() -> None:
             records.decode(resealed(bytes(changed), record.position), position=record.position)
 
 
+@given(
+    st.integers(0, 40),
+    st.sampled_from([b"", b"A\x01B"]),
+    st.integers(0, 255),
+    st.integers(1, 255),
+    st.tuples(st.booleans(), st.booleans(), st.booleans()),
+)
+def test_what_is_delivered_is_less_than_three_times_as_long(
+    body_size: int, text: bytes, id_size: int, topic_size: int, kinds: tuple[bool, bool, bool]
+) -> None:
+    """With the longest numbers that the form has room for."""
+    is_timer, says_due, is_rare = kinds
+    topic = b"t" * topic_size
+    fields = packed.Fields(
+        is_timer=is_timer,
+        is_member=False,
+        queue_id=65_535,
+        number=1,
+        store_ms=1,
+        born_ms=1,
+        born_host=bytes(8),
+        store_host=bytes(8),
+        when=packed.TIME_MAX if is_timer else 9,
+        queue_offset=1,
+        flag=int(is_rare),
+        sys_flag=0,
+        times=0,
+        body=b"b" * body_size,
+        topic=topic,
+        text=b"",
+    )
+    packing = Packing(text, b"\xab" * id_size, 0, 0 if is_timer and says_due else None)
+    data = packed.encode(fields, packing, 4_096)
+
+    record = records.decode(data, position=4_096)
+    delivered = replace(record, topic=topic).encode()
+
+    assert len(delivered) < packed.GROWTH_MAX * len(data)
+
+
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["interpreted", "compiled"])
 def test_a_level_beyond_the_queues_of_a_topic_is_read_and_delivered(
     tmp_path: Path, is_compiled: bool
