@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.store import packing as making
-from tests.unit.store.making import SMALL, Wall, bodies, carry_over, open_store, ordinary
+from tests.unit.store.making import (
+    SMALL,
+    START_MS,
+    Wall,
+    bodies,
+    carry_over,
+    delayed,
+    int64s,
+    open_store,
+    ordinary,
+)
 from tests.unit.store.packing import USUAL_TEXT, packed_of, resealed, usual_record
 from tests.unit.store.row_making import rows_of
 
@@ -22,6 +32,7 @@ from dueline.store import packed
 from dueline.store import record as records
 from dueline.store.block import BLOCK_KERNELS
 from dueline.store.bulk_rows import BULK_KERNELS
+from dueline.store.numbers import DONE
 from dueline.store.packed import Packing
 from dueline.store.record import Record, seal
 from dueline.store.unpacking import UNPACKING_KERNELS, expanded
@@ -217,6 +228,30 @@ def test_a_level_beyond_the_queues_of_a_topic_is_read_and_delivered(
         wall.advance(6_000)
         store.open_gate()
         assert bodies(store) == [b"x", b"two", b"one", b"three", b"four"]
+
+
+def test_a_move_by_key_packs_and_a_move_by_number_does_not(tmp_path: Path) -> None:
+    """As `docs/format/packed.md` says; either is read as any."""
+    magics = [packed.MAGIC.to_bytes(4, "big"), records.MAGIC.to_bytes(4, "big")]
+
+    def counts() -> list[int]:
+        log = (tmp_path / "delaylog" / f"{0:020d}").read_bytes()
+        return [log.count(magic) for magic in magics]
+
+    wall = Wall()
+    with open_store(tmp_path, wall) as store:
+        store.put(delayed(9_000, b"a", UNIQ_KEY="AB"))
+        assert counts()[0] == 1
+        store.reschedule("AB", START_MS + 8_000)
+        assert counts()[0] == 2
+        control_count = counts()[1]
+        assert store.numbers.move(int64s(1), int64s(START_MS + 7_000)).tolist() == [DONE]
+        assert counts()[0] == 2
+        assert counts()[1] > control_count
+        carry_over(store)
+        wall.advance(7_000)
+        store.open_gate()
+        assert bodies(store) == [b"a"]
 
 
 @pytest.mark.parametrize(("level", "is_sound"), [(1 << 20, True), ((1 << 20) + 1, False)])
