@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from tests.unit.store.recording import make_record
 
+from dueline.store import packed
 from dueline.store import record as records
 from dueline.store.files import Files
 from dueline.store.log import LogReader
@@ -165,6 +167,28 @@ def test_a_sound_image_in_a_hidden_record_does_not_hide_what_follows(segments: S
     assert found.positions.tolist() == [second, third]
     behind = third + len(follower)
     assert [(each.start, each.end) for each in found.damage] == [(0, second), (behind, end)]
+
+
+def test_what_only_seems_to_begin_a_record_is_not_hashed(
+    segments: Segments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A body that says every eight bytes that a long packed record begins here."""
+    hashed: list[int] = []
+
+    def counting(data: memoryview) -> int:
+        hashed.append(len(data))
+        return crc32(data)
+
+    monkeypatch.setattr(packed, "crc32", counting)
+    second = segments.put_record(0, struct.pack(">II", 2_000, packed.MAGIC) * 200)
+    segments.put_record(second, b"x" * 1_000)
+    segments.flip(60)
+
+    found = scan(segments.reader(), 0, [0])
+
+    assert found.positions.tolist() == [second]
+    assert [(each.start, each.end) for each in found.damage] == [(0, second)]
+    assert hashed == []
 
 
 @pytest.mark.parametrize("at", [4, 28, 36, 60, 80, 86, 95])
