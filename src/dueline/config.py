@@ -167,7 +167,7 @@ class StoreSettings:
         "Delayed messages that are indexed in memory before a sorted run is written.",
     )
     window_size_bytes_max: int = setting(
-        256 << 20, SIZE, "The most bytes of messages that one delivery window may hold."
+        256 << 20, SIZE, "The most bytes of messages, packed, that one delivery window may hold."
     )
     compact_live_ratio: float = setting(
         0.10, RATIO, "A delay-log file with a smaller share of pending messages is rewritten."

@@ -53,7 +53,7 @@ QUEUE_ID_MAX: Final = QUEUE_COUNT_MAX - 1
 
 DUE_MS_MAX: Final = 1 << 60
 LEVEL_MAX: Final = 1 << 20
-"""What a record is believed; nobody may ask for as much."""
+"""The most delay levels a table may have; a record that names a later one is not believed."""
 
 SYS_COMPRESSED: Final = 0x1
 SYS_TRANSACTION_MASK: Final = 0xC

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dueline.errors import InvalidRequest, LimitExceeded
+from dueline.message import LEVEL_MAX
 from dueline.times import show_span
 
 __all__ = [
@@ -81,6 +82,10 @@ class DelayLevels:
         words = text.split()
         if not words:
             raise InvalidRequest("delay levels: expected at least one, such as '1s 5s', found none")
+        if len(words) > LEVEL_MAX:
+            raise InvalidRequest(
+                f"delay levels: expected at most {LEVEL_MAX}, found {len(words)}", found=len(words)
+            )
         return cls(tuple(_parse_level(word) for word in words))
 
     @property

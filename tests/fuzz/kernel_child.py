@@ -268,7 +268,8 @@ class Packing:
     def check(self) -> None:
         rows = [self._changed() for _ in range(3)]
         positions = np.full(3, self._record.position, dtype=np.int64)
-        data = read_only(np.frombuffer(b"".join(rows), dtype=np.uint8))
+        written = np.frombuffer(bytearray(b"".join(rows)), dtype=np.uint8)
+        data = read_only(written)
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
         if self._generator.random() < 0.2:
             offsets[self._generator.randrange(4)] = self._generator.randrange(-9, len(data) + 9)
@@ -277,6 +278,9 @@ class Packing:
         total = self._unpacking.measure(data, starts, ends, positions, sizes)
         out = np.empty(total, dtype=np.uint8)
         assert self._unpacking.expand(data, starts, ends, positions, sizes, out) == total
+        written[self._generator.randrange(len(rows[0]))] = self._generator.randrange(256)
+        again = self._unpacking.expand(data, starts, ends, positions, sizes, out)
+        assert again in (-1, total)
         self.unpacked_count += int((sizes < 0).sum())
         text = read_only(np.frombuffer(changed(self._generator, USUAL_TEXT), dtype=np.uint8))
         places = np.empty(PLACE_WIDTH, dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dueline.errors import InvalidRequest, LimitExceeded
+from dueline.message import LEVEL_MAX
 from dueline.schedule import DEFAULT_LEVELS, DelayLevels, Due, due_of
 
 NOW_MS = 1_700_000_000_000
@@ -52,6 +53,12 @@ def test_level_table_prints_in_its_own_syntax() -> None:
 def test_bad_tables_are_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="delay levels: expected"):
         DelayLevels.parse(text)
+
+
+def test_a_table_has_no_more_levels_than_a_record_may_name() -> None:
+    assert DelayLevels.parse("1s " * LEVEL_MAX).level_max == LEVEL_MAX
+    with pytest.raises(InvalidRequest, match="at most 1048576, found 1048577"):
+        DelayLevels.parse("1s " * (LEVEL_MAX + 1))
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """Reading a whole log, segment by segment, in arrays: a way of its own, not recovery's.
 
-Recovery follows sizes from record to record. Here every place with a record's magic is looked at,
-and a record counts if all of its checks match; so a wrong size hides nothing. What lies between
-two sound records must be a gap of a compacted segment, what lies behind the last one a blank or
-zeros; everything else is damage. Memory is bounded by the block size, whatever the log's length.
+Recovery follows sizes from record to record. Here every place with a record's magic is listed, and
+a record counts if all of its checks match. Behind a sound record the next one is looked for from
+its end on, behind a place that is none from the next place on. So a wrong size hides nothing, and
+what a body holds is not looked at: as many beginnings of long records as fit into it, perhaps. What
+lies between two sound records must be a gap of a compacted segment, what lies behind the last one a
+blank or zeros; everything else is damage. Memory is bounded by the block size, whatever the log's
+length.
 """
 
 from __future__ import annotations
@@ -34,7 +37,16 @@ __all__ = ["Batch", "Damaged", "LogWalk"]
 BLOCK_BYTES: Final = 16 << 20
 _LARGE_BYTES: Final = 8 << 20
 _FIRST_BYTES: Final = sorted({magic.to_bytes(4, "big")[0] for magic in RECORD_MAGICS})
+_SOUND: Final = 1
+_NONE: Final = 2
 _WORDS: Final = np.dtype([("size", ">u4"), ("magic", ">u4")])
+_PACKED: Final = np.dtype(
+    [
+        *(("before", "V12"), ("flags", "u1"), ("topic_size", "u1")),
+        *(("id_at", "u1"), ("id_size", "u1"), ("sizes", ">u4")),
+    ]
+)
+"""The beginning of a packed record, up to its body's size."""
 
 Bytes8 = npt.NDArray[np.uint8]
 Progress = Callable[[int], None]
@@ -101,11 +113,7 @@ class LogWalk:
         looked = at
         while looked < data_end:
             stop = min(looked + BLOCK_BYTES, data_end)
-            starts, sizes, batch = _sound_records(data, base, looked, stop, data_end)
-            keep = _not_inside(starts, sizes, at)
-            if not bool(keep.all()):
-                starts, sizes = starts[keep], sizes[keep]
-                batch = batch.filter(pa.array(keep))
+            starts, sizes, batch = _sound_records(data, base, max(looked, at), stop, data_end)
             if len(starts):
                 self._between(data, base, at, starts, sizes)
                 at = int(starts[-1] + sizes[-1])
@@ -172,22 +180,61 @@ class LogWalk:
 def _sound_records(
     data: Bytes8, base: int, start: int, stop: int, data_end: int
 ) -> tuple[Int64s, Int64s, pa.BinaryArray]:
-    """Start, size and bytes of every sound record that begins in [start, stop)."""
+    """Start, size and bytes of sound records that begin in [start, stop), none within another."""
     starts = _candidates(data, base, start, stop, data_end)
     sizes = _heads(data, starts)["size"].astype(np.int64)
-    is_large = sizes > _LARGE_BYTES
-    if bool(is_large.any()):
-        view = data.data
-        large = [
-            records.is_sound(view[at : at + size], base + at)
-            for at, size in zip(starts[is_large].tolist(), sizes[is_large].tolist(), strict=True)
-        ]
-        keep = ~is_large
-        keep[is_large] = large
-        starts, sizes = starts[keep], sizes[keep]
-    sound = np.zeros(len(starts), dtype=np.bool_)
+    nexts = np.searchsorted(starts, starts + sizes).tolist()
+    verdicts = bytearray(len(starts))
+    known = np.frombuffer(verdicts, dtype=np.uint8)
+    looked: list[int] = []
     parts = []
-    for rows in _parts(sizes):
+    kept: list[int] = []
+    row = 0
+    while row < len(nexts):
+        if not verdicts[row]:
+            rows = _chain(row, nexts, verdicts)
+            sound, batch = _checked(data, base, starts[rows], sizes[rows])
+            known[rows] = np.where(sound, _SOUND, _NONE)
+            looked += rows[sound].tolist()
+            parts.append(batch)
+            count = len(rows) if bool(sound.all()) else int(sound.argmin())
+            kept += rows[:count].tolist()
+            row = nexts[int(rows[count - 1])] if count else row + 1
+        elif verdicts[row] == _SOUND:
+            kept.append(row)
+            row = nexts[row]
+        else:
+            row += 1
+    joined = pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
+    if looked != kept:
+        places = {row: place for place, row in enumerate(looked)}
+        joined = joined.take(pa.array([places[row] for row in kept], pa.int64()))
+    chosen = np.array(kept, dtype=np.int64)
+    return starts[chosen], sizes[chosen], joined
+
+
+def _chain(row: int, nexts: list[int], verdicts: bytearray) -> Int64s:
+    """Candidates one behind the other, if all are what they say, up to one that was looked at."""
+    rows = []
+    while row < len(nexts) and not verdicts[row]:
+        rows.append(row)
+        row = nexts[row]
+    return np.array(rows, dtype=np.int64)
+
+
+def _checked(
+    data: Bytes8, base: int, starts: Int64s, sizes: Int64s
+) -> tuple[npt.NDArray[np.bool_], pa.BinaryArray]:
+    """Which candidates, none within another, are sound records; and the bytes of those."""
+    sound = sizes <= _LARGE_BYTES
+    view = data.data
+    for row in np.flatnonzero(~sound).tolist():
+        at, size = int(starts[row]), int(sizes[row])
+        sound[row] = records.is_sound(view[at : at + size], base + at)
+    parts = []
+    tried = np.flatnonzero(sound)
+    for part in _parts(sizes[tried]):
+        rows = tried[part]
         batch = expanded(_gather(data, starts[rows], sizes[rows]), starts[rows] + base)
         bad = damaged(pa.record_batch([batch], names=["record"]))
         for row in np.flatnonzero(bad).tolist():
@@ -196,11 +243,12 @@ def _sound_records(
         sound[rows] = ~bad
         parts.append(batch.filter(pa.array(~bad)) if bool(bad.any()) else batch)
     joined = pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
-    return starts[sound], sizes[sound], joined
+    return sound, joined
 
 
 def _candidates(data: Bytes8, base: int, start: int, stop: int, data_end: int) -> Int64s:
-    """Where a record may begin: its magic, its own position if it says one, a size that fits."""
+    """Where a record may begin: its magic, its own position if it says one, a size that fits, and
+    fields that fill it if it is packed."""
     last = min(stop, data_end - packed.SIZE_MIN + 1)
     if last <= start:
         return np.empty(0, dtype=np.int64)
@@ -211,10 +259,23 @@ def _candidates(data: Bytes8, base: int, start: int, stop: int, data_end: int) -
     heads = _heads(data, at)
     sizes = heads["size"].astype(np.int64)
     positions = kernels.windows(data, 8)[at + POSITION_AT].view(">i8")[:, 0]
-    is_here = (heads["magic"] == packed.MAGIC) | (positions == base + at)
-    keep = is_here & (sizes >= packed.SIZE_MIN) & (at + sizes <= data_end)
+    is_packed = heads["magic"] == packed.MAGIC
+    keep = is_packed | (positions == base + at)
+    keep &= (sizes >= packed.SIZE_MIN) & (at + sizes <= data_end)
+    keep[is_packed] &= _adds_up(data, at[is_packed], sizes[is_packed])
     kept: Int64s = at[keep]
     return kept
+
+
+def _adds_up(data: Bytes8, at: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
+    """Which packed records have fields that fill their sizes, as far as the head says."""
+    heads = np.ascontiguousarray(kernels.windows(data, _PACKED.itemsize)[at]).view(_PACKED)[:, 0]
+    text = sizes - packed.HEAD_SIZE - heads["id_size"] - heads["topic_size"]
+    text -= (heads["sizes"] & packed.BODY_SIZE_MAX).astype(np.int64)
+    text -= np.where(heads["flags"] & packed.IS_RARE, packed.RARE_SIZE, 0)
+    is_known = (heads["flags"] & ~np.uint8(packed.FLAGS) == 0) & (heads["topic_size"] > 0)
+    adds_up: npt.NDArray[np.bool_] = is_known & (text >= 0) & (text <= packed.TEXT_SIZE_MAX)
+    return adds_up
 
 
 def _heads(data: Bytes8, at: Int64s) -> npt.NDArray[Any]:
@@ -245,21 +306,6 @@ def _is_foreign(data: Bytes8, base: int, at: int, size: int) -> bool:
     if int.from_bytes(data[at + 4 : at + 8].tobytes(), "big") != MAGIC_LONG_TOPIC:
         return False
     return records.is_sound(data.data[at : at + size], base + at)
-
-
-def _not_inside(starts: Int64s, sizes: Int64s, at: int) -> npt.NDArray[np.bool_]:
-    """Which records do not begin inside another one: a body may hold a record's image."""
-    keep = np.ones(len(starts), dtype=np.bool_)
-    if not len(starts):
-        return keep
-    ends = np.maximum.accumulate(np.concatenate([[at], starts[:-1] + sizes[:-1]]))
-    if bool((starts >= ends).all()):
-        return keep
-    end = at
-    for row, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
-        keep[row] = start >= end
-        end = start + size if start >= end else end
-    return keep
 
 
 def _reason(data: Bytes8, base: int, start: int, end: int) -> str:

@@ -28,7 +28,7 @@ import numpy as np
 from dueline.clock import Clock
 from dueline.errors import BrokerError, LimitExceeded, NotFound, StoreClosed, StoreFailed
 from dueline.message import UniqueIds, pack_host
-from dueline.store import layout
+from dueline.store import layout, packed
 from dueline.store.consume_queues import ConsumeQueues
 from dueline.store.done_index import DoneIndex
 from dueline.store.due import LevelHistory
@@ -58,6 +58,8 @@ QUEUES: Final = "consumequeue"
 # letter has a whole record as its body: what was accepted must always fit.
 _DELIVERY_ROOM_BYTES: Final = 1024
 _DELIVERY_ROOM_BYTES_MIN: Final = 16 << 10
+_ROOM_RATIO: Final = 2 * packed.GROWTH_MAX
+"""What waits is counted as it is packed; half of what is free is left to indexes and others."""
 _WRONG_OFFSETS_MAX: Final = 4096
 
 
@@ -248,12 +250,14 @@ class Core:
             self.check_open()
 
     def delivery_room_bytes(self) -> int:
-        """How many bytes of messages can be carried over now: about half of what is free, since
-        records grow a little on the way; 0 if that is hardly anything."""
+        """How many bytes of messages, as they stand in the delay log, can be carried over now.
+
+        They grow on the way, and so this is a sixth of what is free; 0 if that is hardly anything.
+        """
         if not self.room.is_filled():
             return 0
         free_bytes = self.files.disk(self.path).free_bytes + self.commit.allocated_bytes
-        return free_bytes // 2 if free_bytes > _DELIVERY_ROOM_BYTES_MIN else 0
+        return free_bytes // _ROOM_RATIO if free_bytes > _DELIVERY_ROOM_BYTES_MIN else 0
 
     def sync(self, log: Log) -> None:
         """If the store is sync, return when everything appended to a log is on disk."""

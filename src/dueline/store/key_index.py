@@ -133,7 +133,8 @@ class KeyIndex:
 
     def write_merged(self, group: list[ColumnFile]) -> ColumnFile:
         """Write one file in place of several neighbours; needs no lock."""
-        entries = in_order([(run["hash"], run["position"]) for run in group])
+        all_rows = slice(None)
+        entries = in_order([(run["hash"], run.column("position").take(all_rows)) for run in group])
         start, end = int(group[0].meta["start"]), int(group[-1].meta["end"])
         return self._write(*entries, start, end)
 

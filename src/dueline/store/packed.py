@@ -30,11 +30,12 @@ import struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from dueline.message import QUEUE_ID_MAX, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
+from dueline.message import LEVEL_MAX, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 from dueline.schedule import DUE_NAME, REAL_QUEUE_NAME, REAL_TOPIC_NAME
 from dueline.store.layout import HOST_SIZE
 
 __all__ = [
+    "GROWTH_MAX",
     "MAGIC",
     "SIZE_MIN",
     "Fields",
@@ -53,6 +54,15 @@ RARE_SIZE: Final = 12
 CHECKED_AT: Final = 12
 SIZE_MIN: Final = HEAD_SIZE + 1
 """Of the head and a topic of one letter."""
+
+GROWTH_MAX: Final = 3
+"""What is delivered is less than so many times as long as what was packed.
+
+Body and text are as long as before, the topic is there twice, and the id has two digits a byte.
+What was left out takes 190 bytes at most: header and sizes of topic and properties 91; names and
+separators of id, `TIMER_DELIVER_MS`, `TIMER_OUT_MS`, `REAL_TOPIC` and `REAL_QID` 64; two due times
+of 15 digits and a queue of 5. A packed record has a head of 64 bytes, which thrice are 192.
+"""
 
 IS_TIMER: Final = 1
 IS_MEMBER: Final = 2
@@ -253,20 +263,21 @@ def fields_of(view: memoryview, position: int) -> Fields | str:
      offset_1, offset_2) = _HEAD.unpack_from(view)  # fmt: skip
     if not SIZE_MIN <= size <= len(view):
         return f"expected at most {len(view)} bytes, found size {size}"
-    found = crc32(view[CHECKED_AT:size]) ^ _place_word(size, position)
-    if found != crc:
-        return f"CRC: expected {crc:#x}, found {found:#x}"
     body_at = HEAD_SIZE + (RARE_SIZE if flags & IS_RARE else 0)
     id_start = body_at + (sizes & BODY_SIZE_MAX)
     text_start, topic_start = id_start + id_size, size - topic_size
-    if flags & ~FLAGS or not topic_size or text_start > topic_start:
+    if flags & ~FLAGS or not topic_size or not 0 <= topic_start - text_start <= TEXT_SIZE_MAX:
         return f"expected fields that fill {size} bytes, found others"
     flag, sys_flag, times = _RARE.unpack_from(view, HEAD_SIZE) if flags & IS_RARE else (0, 0, 0)
     flag -= flag >> 31 << 32
     when, number = when_1 << 32 | when_2, number_1 << 32 | number_2
     is_timer = bool(flags & IS_TIMER)
-    if sys_flag & V6 or number > NUMBER_MAX or (not is_timer and when > QUEUE_ID_MAX):
+    if sys_flag & V6 or number > NUMBER_MAX or (not is_timer and when >= LEVEL_MAX):
         return "expected numbers of a delayed message, found others"
+    # Last, since it reads all bytes: a body may be full of what seem to be beginnings of records.
+    found = crc32(view[CHECKED_AT:size]) ^ _place_word(size, position)
+    if found != crc:
+        return f"CRC: expected {crc:#x}, found {found:#x}"
     due_at = sizes >> 24 if flags & SAYS_DUE else None
     packing = Packing(
         bytes(view[text_start:topic_start]), bytes(view[id_start:text_start]), id_at, due_at

@@ -8,8 +8,10 @@ the end of the data are simply the end.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -182,14 +184,15 @@ class Walk:
         view = self.view[at : self.data_end]
         return _is_sound(view, self.base + at, is_foreign=self.is_foreign)
 
-    def find(self, start: int) -> int:
-        """Where the first sound record from `start` on is; -1 if there is none."""
+    def find(self, start: int, stop: int | None = None) -> int:
+        """Where the first sound record is that begins in [start, stop); -1 if there is none."""
+        stop = self.data_end if stop is None else stop
         at = start
-        while at < self.data_end:
-            block = bytes(self.view[at : min(at + _BLOCK + 3, self.data_end)])
+        while at < min(stop + 4, self.data_end):  # the magic stands behind the size
+            block = bytes(self.view[at : min(at + _BLOCK + 3, stop + 8, self.data_end)])
             for found in _MAGICS.finditer(block):
                 candidate = at + found.start() - 4
-                if candidate >= start and self._is_sound(candidate):
+                if start <= candidate < stop and self._is_sound(candidate):
                     return candidate
             at += _BLOCK
         return -1
@@ -213,44 +216,82 @@ def _without_damaged(reader: LogReader, found: Scan) -> Scan:
     bad_rows = [row for row in bad_rows if not _is_long_topic(reader, found, row)]
     if not bad_rows:
         return found
-    extra = []
+    extra: list[Damage] = []
     hidden: list[tuple[int, int]] = []
+    keep = np.ones(len(found.positions), dtype=np.bool_)
     for row in bad_rows:
-        start, end = int(found.positions[row]), int(found.positions[row] + found.sizes[row])
-        inside = list(_hidden(reader, start, end))
+        if not keep[row]:
+            continue  # it begins inside of a sound record
+        inside, stop, unknown = _in_place_of(reader, found, row)
+        keep[row:stop] = False
         hidden += inside
+        start, end = int(found.positions[row]), int(found.positions[row] + found.sizes[row])
         end = inside[0][0] if inside else end
         extra.append(Damage(start=start, end=end, reason=_reason(reader, found, row)))
-    keep = np.ones(len(found.positions), dtype=np.bool_)
-    keep[bad_rows] = False
+        extra += unknown
     positions = np.append(found.positions[keep], np.array([at for at, _ in hidden], np.int64))
     sizes = np.append(found.sizes[keep], np.array([size for _, size in hidden], np.int32))
     order = np.argsort(positions)
+    damage = [*_outside(found.damage, hidden), *extra]
     return Scan(
         positions=positions[order],
         sizes=sizes[order],
         end=found.end,
-        damage=sorted([*found.damage, *extra], key=lambda damage: damage.start),
+        damage=sorted(damage, key=lambda damage: damage.start),
     )
 
 
+def _in_place_of(
+    reader: LogReader, found: Scan, row: int
+) -> tuple[list[tuple[int, int]], int, list[Damage]]:
+    """The sound records that a damaged row has hidden, the row behind those that they replace, and
+    what is no record of the last of these.
+
+    The size of the damaged one may be wrong, which the walk does not notice if it happens to lead
+    to what looks like the beginning of another record. That may be inside of one that was hidden,
+    and lead on over others.
+    """
+    inside: list[tuple[int, int]] = []
+    unknown: list[Damage] = []
+    known, stop = int(found.positions[row]) + 8, row
+    while stop < len(found.positions) and int(found.positions[stop]) < known:
+        end = int(found.positions[stop] + found.sizes[stop])
+        if known < end:
+            inside += _hidden(reader, known, end)
+            known = sum(inside[-1]) if inside else known
+        if stop > row and known < end:
+            unknown = [Damage(start=known, end=end, reason="bytes that are no record")]
+        stop += 1
+    return inside, stop, unknown
+
+
 def _hidden(reader: LogReader, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Sound records behind the beginning of a damaged one, whose size may be wrong and hide them:
-    the walk does not notice if that size happens to lead to the beginning of another record."""
+    """Sound records that begin in [start, end) of one segment, wherever they end."""
     base = reader.base_of(start)
     file = reader.file_of(base)
     walk = Walk(
         file=file,
         view=file.view().data,
         base=base,
-        data_end=end - base,
+        data_end=file.data_end(start - base),
         is_foreign=reader.is_foreign,
     )
-    at = walk.find(start - base + 8)
-    while 0 <= at < end - base:
+    at = walk.find(start - base, end - base)
+    while at >= 0:
         size = int.from_bytes(walk.view[at : at + 4], "big")
         yield base + at, size
-        at = walk.find(at + size)
+        at = walk.find(at + size, end - base)
+
+
+def _outside(damage: list[Damage], rows: list[tuple[int, int]]) -> list[Damage]:
+    """What of these places is not within sound records that were found later."""
+    outside = []
+    for each in damage:
+        before = bisect_right(rows, each.start, key=itemgetter(0))
+        start = max(each.start, sum(rows[before - 1])) if before else each.start
+        if start < each.end:
+            outside.append(replace(each, start=start))
+    return outside
 
 
 def _is_long_topic(reader: LogReader, found: Scan, row: int) -> bool:

@@ -302,7 +302,7 @@ class Store:
         """How far the next window reaches; `start` again if nothing is pending by `until_ms`.
 
         Args:
-            size_bytes_max: of the window, beside the configured maximum; one message may be larger.
+            size_bytes_max: of the window, packed, beside the configured maximum; one may be larger.
         """
         size_bytes_max = min(size_bytes_max, self._core.options.window_size_bytes_max)
         with self._core.lock:
@@ -315,7 +315,7 @@ class Store:
             )
 
     def delivery_room_bytes(self) -> int:
-        """How many bytes of messages the disk has room to carry over now; 0: hardly any."""
+        """How many bytes of messages, packed, the disk has room to carry over; 0: hardly any."""
         return self._core.delivery_room_bytes()
 
     def window(

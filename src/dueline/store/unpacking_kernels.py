@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dueline.byte_kernels import digit_count, put_big, put_bytes, put_number, u32
 from dueline.compiled import BYTES, kernel
-from dueline.message import QUEUE_ID_MAX
+from dueline.message import LEVEL_MAX
 from dueline.store import record
 from dueline.store.crc_kernels import crc
 from dueline.store.layout import MARK_AT
@@ -90,9 +90,9 @@ def _text_size(head: Bytes8, text: int) -> Any:
     return size if size <= TEXT_SIZE_MAX else -1
 
 
-@kernel(f"int64({BYTES}, int64, int64, int64)")
-def _size(data: Bytes8, start: int, end: int, position: int) -> Any:
-    """How long the record is that a packed one stands for; 0: it is none."""
+@kernel(f"int64({BYTES}, int64, int64)")
+def _said_size(data: Bytes8, start: int, end: int) -> Any:
+    """How long the record is that a packed one stands for, as its fields say; 0: it is none."""
     if end - start < SIZE_MIN:
         return 0
     head = data[start : start + HEAD_SIZE]
@@ -108,17 +108,21 @@ def _size(data: Bytes8, start: int, end: int, position: int) -> Any:
         return 0
     if _u48(head, 22) > NUMBER_MAX:
         return 0
-    if not flags & IS_TIMER and _u48(head, 52) > QUEUE_ID_MAX:
-        return 0
-    check = np.int64(crc(data, start + CHECKED_AT, end))
-    check ^= (end - start) ^ (position & 0xFFFFFFFF) ^ position >> 32
-    if check != u32(head, 8):
+    if not flags & IS_TIMER and _u48(head, 52) >= LEVEL_MAX:
         return 0
     size = _text_size(head, text)
     if size < 0:
         return 0
     own = len(TIMER) if flags & IS_TIMER else len(LEVEL)
     return HEADER_SIZE + body + 1 + own + 2 + size
+
+
+@kernel(f"boolean({BYTES}, int64, int64, int64)")
+def _is_sound(data: Bytes8, start: int, end: int, position: int) -> bool:
+    """Is the CRC of a packed record the one that it says?"""
+    check = np.int64(crc(data, start + CHECKED_AT, end))
+    check ^= (end - start) ^ (position & 0xFFFFFFFF) ^ position >> 32
+    return bool(check == u32(data, start + 8))
 
 
 @kernel(f"int64({BYTES}, {_PLACES}, {_PLACES}, {_PLACES}, int64[::1])")
@@ -139,8 +143,8 @@ def measure(data: Bytes8, starts: Int64s, ends: Int64s, positions: Int64s, sizes
         if start < 0 or end > len(data) or end < start:
             continue
         sizes[row] = end - start
-        size = _size(data, start, end, positions[row])
-        if size > 0:
+        size = _said_size(data, start, end)
+        if size > 0 and _is_sound(data, start, end, positions[row]):
             sizes[row] = -size
         total += abs(sizes[row])
     return total
@@ -272,6 +276,8 @@ def expand(
 ) -> int:
     """Write all rows, one after the other, as `measure` has measured them.
 
+    Fields are looked at once more: a file may have changed meanwhile.
+
     Returns:
         Where they end; -1: they have other sizes.
     """
@@ -281,8 +287,10 @@ def expand(
         if at + size > len(out):
             return -1
         if sizes[row] < 0:
+            if _said_size(data, starts[row], ends[row]) != size:
+                return -1
             end = _put_record(out, at, size, data, starts[row], ends[row], positions[row])
-        else:
+        elif size:
             end = put_bytes(out, at, data, starts[row], starts[row] + size)
         if end != at + size:
             return -1

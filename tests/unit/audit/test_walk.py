@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.audit.making import FILES, replace_in
+from tests.unit.store import packing as making
 from tests.unit.store.making import START_MS, Wall, open_store, ordinary
+from tests.unit.store.packing import packed_of
 
-from dueline.audit.walk import LogWalk
-from dueline.store import Store, control
+from dueline.audit import walk
+from dueline.audit.walk import LogWalk, _gather
+from dueline.store import Store, control, packed
 from dueline.store.control import Control
+from dueline.store.record import is_sound, seal
 
 SEGMENT = 16_384
 
@@ -108,6 +118,110 @@ def test_a_record_inside_of_a_body_is_none(store: Store, tmp_path: Path) -> None
     walk, found = walked(tmp_path)
     assert found == [(0, before), probe, sent]
     assert walk.damage == []
+
+
+def beginnings(count: int, size: int) -> bytes:
+    """What packed records of this size begin with, one behind the other; no field is impossible."""
+    head = struct.pack(">IIIBBBBI44x", size, packed.MAGIC, 0, packed.IS_TIMER, 1, 0, 0, size - 65)
+    return head * count
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes each record has that is read to be checked, from now on."""
+    found: list[int] = []
+
+    def gather(data: Any, starts: Any, sizes: Any) -> Any:
+        found.extend(sizes.tolist())
+        return _gather(data, starts, sizes)
+
+    monkeypatch.setattr(walk, "_gather", gather)
+    return found
+
+
+def test_a_body_full_of_beginnings_is_not_looked_into(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = put(store, b"first", beginnings(100, 3_000), b"x" * 3_000, b"last")
+    checked = counted(monkeypatch)
+
+    walk_, found = walked(tmp_path)
+
+    assert (found, walk_.damage) == (sent, [])
+    assert checked == [end - start for start, end in sent]
+
+
+def test_nor_is_one_whose_beginning_was_read_with_the_bytes_before_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = put(store, b"first", beginnings(100, 3_000), b"x" * 3_000, b"last")
+    monkeypatch.setattr(walk, "BLOCK_BYTES", 500)
+    checked = counted(monkeypatch)
+
+    walk_, found = walked(tmp_path)
+
+    assert (found, walk_.damage) == (sent, [])
+    assert checked == [end - start for start, end in sent]
+
+
+def test_what_only_seems_to_begin_a_record_is_not_read(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a damaged record every place is looked at, but few have fields that fill what they say."""
+    sent = put(store, b"<word>" + struct.pack(">II", 3_000, packed.MAGIC) * 500, b"y" * 3_000)
+    replace_in(tmp_path / "commitlog", b"<word>", b"<ward>")
+    checked = counted(monkeypatch)
+
+    _, found = walked(tmp_path)
+
+    assert found == sent[1:]
+    assert checked == [end - start for start, end in sent]
+
+
+@pytest.mark.parametrize("lead", ["far", "into", "short"])
+def test_a_wrong_size_hides_nothing(store: Store, tmp_path: Path, lead: str) -> None:
+    sent = put(store, *[bytes([65 + number]) * 700 for number in range(6)])
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    size = {"far": sent[4][0], "into": sent[2][0] + 50, "short": sent[1][0] + 200}[lead]
+    data = bytearray(path.read_bytes())
+    data[sent[1][0] : sent[1][0] + 4] = struct.pack(">I", size - sent[1][0])
+    path.write_bytes(data)
+
+    walk_, found = walked(tmp_path)
+
+    assert found == [sent[0], *sent[2:]]
+    assert [(one.start, one.end) for one in walk_.damage] == [sent[1]]
+
+
+@given(st.data())
+def test_found_is_what_looking_at_every_place_finds(data: st.DataObject) -> None:
+    """From the end of each sound record the next place at which one begins, whatever is between."""
+    log = bytearray()
+    for _ in range(data.draw(st.integers(1, 8))):
+        record, text = data.draw(making.records())
+        record = replace(record, position=len(log))
+        if data.draw(st.booleans()) and log:  # a body with what was a record elsewhere, or here
+            at = data.draw(st.integers(0, 1)) * (len(log) + 88)
+            record = replace(record, body=seal(replace(record, position=at)))
+        stored = (packed_of(record, text) if data.draw(st.booleans()) else None) or seal(record)
+        log += stored if len(log) + len(stored) < SEGMENT else b""
+    for at in data.draw(st.lists(st.integers(0, len(log) - 1), max_size=3)):
+        log[at] ^= 1 << data.draw(st.integers(0, 7))
+    expected, at = [], 0
+    while at < len(log):
+        size = int.from_bytes(log[at : at + 4], "big")
+        if is_sound(memoryview(log)[at : at + size], at):
+            expected.append((at, at + size))
+            at += size
+        else:
+            at += 1
+
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walk, "BLOCK_BYTES", data.draw(st.sampled_from([300, 1_000, 16 << 20])))
+        (Path(folder) / "commitlog").mkdir()
+        segment = bytes(log).ljust(SEGMENT, b"\0")
+        (Path(folder) / "commitlog" / f"{0:020d}").write_bytes(segment)
+
+        assert walked(Path(folder))[1] == expected
 
 
 def test_a_segment_that_is_deleted_meanwhile_is_no_damage(store: Store, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from dueline.message import LEVEL_TOPIC, TIMER_TOPIC
+from dueline.message import LEVEL_MAX, LEVEL_TOPIC, TIMER_TOPIC
 from dueline.store import layout, packed
 from dueline.store.packed import Fields, ending
 from dueline.store.record import (
@@ -56,6 +56,9 @@ texts = st.one_of(
 )
 """Properties as clients may have sent them, and others that nobody sends."""
 
+level_queues = st.one_of(st.integers(0, 1023), st.sampled_from([1024, LEVEL_MAX - 1]))
+"""The queues of delay levels: there may be more levels than a topic may have queues."""
+
 hosts = st.tuples(st.binary(min_size=4, max_size=4), st.integers(0, 0x10100)).map(
     lambda host: host[0] + host[1].to_bytes(4, "big")
 )
@@ -73,7 +76,7 @@ def records(draw: st.DrawFn) -> tuple[Record, bytes]:
     is_rare = draw(st.booleans())
     is_member = draw(st.booleans())
     record = Record(
-        queue_id=0 if is_timer else draw(st.integers(0, 1023)),
+        queue_id=0 if is_timer else draw(level_queues),
         flag=draw(st.integers(-(1 << 31) + 1, (1 << 31) - 1)) if is_rare else 0,
         queue_offset=draw(st.integers(0, (1 << 48) - 1)),
         position=draw(st.one_of(st.integers(0, 1 << 20), st.integers(1 << 40, 1 << 45))),

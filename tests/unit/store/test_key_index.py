@@ -120,6 +120,23 @@ def test_merge_finds_the_same(tmp_path: Path) -> None:
         assert index.find(value) == expected.get(value, [])
 
 
+def test_merged_positions_stay_whole_numbers(tmp_path: Path) -> None:
+    """A file whose positions are stored as they are, in 64 bits without a sign, and one that counts
+    from a base: together they are no fractions, which would have room for 53 bits only."""
+    index = KeyIndex(Files(), tmp_path, Thresholds(merge_key_file_count=2))
+    far = (1 << 60) + 1
+    add(index, [(7, 0), (7, far)])
+    seal(index)
+    add(index, [(7, far + 2), (8, far + 4)])
+    seal(index)
+
+    group = index.merge_candidates()
+    index.end_merge(group, index.write_merged(group))
+
+    assert index.find(7) == [far + 2, far, 0]
+    assert index.find(8) == [far + 4]
+
+
 def test_large_files_are_not_merged_again(tmp_path: Path) -> None:
     thresholds = Thresholds(merge_key_file_count=2, key_file_entries_max=3)
     index = KeyIndex(Files(), tmp_path, thresholds)

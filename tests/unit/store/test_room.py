@@ -110,6 +110,37 @@ def test_a_delivery_leaves_the_reserve_alone(disk: SmallDisk) -> None:
     store.close()
 
 
+def test_a_nearly_full_disk_takes_deliveries_in_portions(disk: SmallDisk) -> None:
+    """What is carried over is up to three times as long as what waits, in small messages."""
+    store = opened(disk)
+    due = {"TIMER_DELIVER_MS": "1900000000000"}
+    count = 3_000
+    store.put_all(
+        [
+            Message(topic="t", body=b"", properties={"UNIQ_KEY": f"{n:04X}", **due})
+            for n in range(count)
+        ]
+    )
+    disk.fill(but_bytes=200 << 10)
+
+    portions = []
+    while room_bytes := store.delivery_room_bytes():
+        corner = store.next_corner(until_ms=1 << 60, row_count_max=count, size_bytes_max=room_bytes)
+        window = store.window(corner)
+        rows = restore.deliveries(store.read_window(window))
+        assert len(rows) > 1
+        assert rows.column("record").nbytes > 2.5 * int(window.units.size.sum())
+        portions.append(store.deliver([rows]).delivered_count)
+
+    assert len(portions) > 2
+    assert sum(portions) < store.pending_count() + sum(portions) == count
+    disk.free()
+    corner = store.next_corner(until_ms=1 << 60, row_count_max=count)
+    rows = restore.deliveries(store.read_window(store.window(corner)))
+    assert store.deliver([rows]).delivered_count == count - sum(portions)
+    store.close()
+
+
 def test_a_store_opens_on_a_full_disk_and_reads(disk: SmallDisk) -> None:
     store = opened(disk)
     store.put(message("first"))

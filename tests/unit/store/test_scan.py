@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from tests.unit.store.recording import make_record
 
+from dueline.store import packed
 from dueline.store import record as records
 from dueline.store.files import Files
 from dueline.store.log import LogReader
@@ -116,6 +118,77 @@ def test_wrong_size_hides_no_neighbour(segments: Segments, bit: int) -> None:
 
     assert found.positions.tolist() == [at for at in starts[:-1] if at != 5 * 128]
     assert [(damage.start, damage.end) for damage in found.damage] == [(5 * 128, 6 * 128)]
+
+
+@pytest.mark.parametrize("image", ["sound", "damaged", "longer"])
+def test_a_wrong_size_that_leads_into_a_record_does_not_hide_it(
+    segments: Segments, image: str
+) -> None:
+    """In the second record's body is what looks like the beginning of one, at that very place."""
+    second = segments.put_record(0)
+    into = second + 88 + 40
+    body = bytearray(b"b" * 40 + records.seal(make_record(position=into, body=b"an image")))
+    if image == "damaged":
+        body[40 + 90] ^= 1
+    third = second + len(records.seal(make_record(position=second, body=bytes(body))))
+    fourth = third + len(records.seal(make_record(position=third, body=b"third")))
+    if image == "longer":  # over the end of the second, and over the third as well
+        body[40:44] = struct.pack(">I", fourth - into)
+    assert segments.put_record(second, bytes(body)) == third
+    segments.put_record(third, b"third")
+    end = segments.put_record(fourth, b"fourth")
+    segments.put(0, struct.pack(">I", into))
+
+    found = scan(segments.reader(), 0, [0])
+
+    assert found.positions.tolist() == [second, third, fourth]
+    assert (found.positions + found.sizes).tolist() == [third, fourth, end]
+    assert [(damage.start, damage.end) for damage in found.damage] == [(0, second)]
+    assert found.end == end
+
+
+def test_a_sound_image_in_a_hidden_record_does_not_hide_what_follows(segments: Segments) -> None:
+    """The image goes on over the end of the record that it is in, and over the next one."""
+    second = segments.put_record(0)
+    into = second + 88 + 40
+    probe = records.seal(make_record(position=second, body=bytes(40 + 90)))
+    third = second + len(probe)
+    follower = records.seal(make_record(position=third, body=b"third"))
+    inside = bytes(2) + probe[88 + 40 + 90 :] + follower + bytes(9)
+    made = records.seal(make_record(position=into, body=inside))
+    end = segments.put(into, made)
+    body = b"b" * 40 + made[: 88 + 2]
+    segments.put(second, records.seal(make_record(position=second, body=body)))
+    segments.put(0, struct.pack(">I", into))
+    assert records.is_sound(memoryview(segments.data[0])[into:end], into)
+
+    found = scan(segments.reader(), 0, [0])
+
+    assert found.positions.tolist() == [second, third]
+    behind = third + len(follower)
+    assert [(each.start, each.end) for each in found.damage] == [(0, second), (behind, end)]
+
+
+def test_what_only_seems_to_begin_a_record_is_not_hashed(
+    segments: Segments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A body that says every eight bytes that a long packed record begins here."""
+    hashed: list[int] = []
+
+    def counting(data: memoryview) -> int:
+        hashed.append(len(data))
+        return crc32(data)
+
+    monkeypatch.setattr(packed, "crc32", counting)
+    second = segments.put_record(0, struct.pack(">II", 2_000, packed.MAGIC) * 200)
+    segments.put_record(second, b"x" * 1_000)
+    segments.flip(60)
+
+    found = scan(segments.reader(), 0, [0])
+
+    assert found.positions.tolist() == [second]
+    assert [(each.start, each.end) for each in found.damage] == [(0, second)]
+    assert hashed == []
 
 
 @pytest.mark.parametrize("at", [4, 28, 36, 60, 80, 86, 95])

@@ -83,7 +83,7 @@ class TurnGuard:
             return np.zeros(len(turn.frames), dtype=np.bool_)
         keys = [self._keys(case.user, sources[case.source], topics[case.topic]) for case in cases]
         found, left_count = checked(kernels, turn, case_of, self._key_table(keys))
-        flags = found == IS_SIGNED
+        flags: Flags = found == IS_SIGNED
         if left_count:
             for number in np.flatnonzero(found == NOT_ASKED).tolist():
                 frame = turn.frames[number].tolist()
