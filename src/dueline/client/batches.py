@@ -19,7 +19,7 @@ from dueline.errors import InvalidRequest
 from dueline.message import DELAY_LOG_MARK, parse_message_id
 from dueline.recall_handle import RecallHandle, encode_handle
 from dueline.times import duration_ms, future_ms
-from dueline.wire.headers import SendResponse
+from dueline.wire.headers import StoredResponse
 
 __all__ = ["batches_of", "is_in_delay_log", "sent_batch"]
 
@@ -77,7 +77,7 @@ def is_in_delay_log(offset_id: str) -> bool:
 def sent_batch(
     messages: Sequence[Outgoing],
     ids: Sequence[str],
-    response: SendResponse,
+    response: StoredResponse,
     *,
     queue: TopicQueue,
     now_ms: int,
@@ -105,7 +105,7 @@ def sent_batch(
     return sent
 
 
-def _first_due_ms(response: SendResponse) -> int | None:
+def _first_due_ms(response: StoredResponse) -> int | None:
     if not response.recall_handle:
         return None
     return RecallHandle.decode(response.recall_handle).due_ms

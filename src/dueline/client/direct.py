@@ -29,7 +29,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Final, Self, TypeVar
 
 from dueline.client.connection import ClientConnection, Dialling, dialled
@@ -130,17 +130,16 @@ class DirectConnection(ClientConnection[Answer]):
         return not self._is_ended
 
     @property
-    def is_waited_on(self) -> bool:
-        """Are there requests without an answer?"""
-        return self._connection.next_deadline_s is not None
+    def is_free(self) -> bool:
+        """Can others use it: is it open, and has every request its answer?"""
+        return not (self._is_ended or self._connection.is_waiting)
 
-    def _answer(self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float) -> Answer:
+    def _answer(self, encode: Callable[[int], bytes], timeout_s: float) -> Answer:
         deadline_s = time.monotonic() + timeout_s
         answer = Answer(self, deadline_s)
         if self._is_ended:
             raise self._broken(None)
-        fields = self._signed(ext, body)
-        frame = self._connection.call(answer, code, fields, body, deadline_s=deadline_s)
+        frame = self._connection.ask(answer, encode, deadline_s=deadline_s)
         self._allow(timeout_s)
         self._write(frame)
         return answer
@@ -218,12 +217,13 @@ class Direct(Transport):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for its end."""
         thread = self._thread
-        outer, thread.held = thread.held, {}  # a callback may run something as well
+        held: dict[str, DirectConnection] = {}
+        outer, thread.held = thread.held, held  # a callback may run something as well
         thread.failed.clear()
         try:
             return finished(work)
         finally:
-            held, thread.held = thread.held, outer
+            thread.held = outer
             for address, connection in held.items():
                 self._put_back(address, connection)
 
@@ -240,9 +240,9 @@ class Direct(Transport):
         found = self._take_idle(address)
         if found is None:
             found = self._dial(address, how)
+            with self._lock:
+                self._used.add(found)
         held[address] = found
-        with self._lock:
-            self._used.add(found)
         return found
 
     def _dial(self, address: str, how: Dialling) -> DirectConnection:
@@ -271,17 +271,20 @@ class Direct(Transport):
                 if not idle:
                     return None
                 found = idle.pop()
+                self._used.add(found)
             if found.refresh():
                 return found
+            with self._lock:
+                self._used.discard(found)
 
     def _put_back(self, address: str, connection: DirectConnection) -> None:
         with self._lock:
             self._used.discard(connection)
-            idle = self._idle.setdefault(address, [])
-            is_kept = connection.is_open and not connection.is_waited_on and not self._is_closed
-            if is_kept and len(idle) < IDLE_COUNT_MAX:
-                idle.append(connection)
-                return
+            if connection.is_free and not self._is_closed:
+                idle = self._idle.setdefault(address, [])
+                if len(idle) < IDLE_COUNT_MAX:
+                    idle.append(connection)
+                    return
         connection.close()
 
     async def disconnect(self) -> None:

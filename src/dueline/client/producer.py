@@ -30,9 +30,10 @@ from dueline.message import HOST_UNKNOWN, UniqueIds, encode_properties
 from dueline.schedule import DelayLevels
 from dueline.times import Duration
 from dueline.tls import ClientTls
-from dueline.wire import Command, RequestCode, ResponseCode
+from dueline.wire import Command, Language, RequestCode, ResponseCode
 from dueline.wire.batch import BatchMessage, encode_batch
-from dueline.wire.headers import SendRequest, SendResponse
+from dueline.wire.headers import SendRequest, StoredResponse
+from dueline.wire.request_pattern import RequestPattern
 
 __all__ = ["AsyncProducer", "DirectProducer"]
 
@@ -40,8 +41,8 @@ ATTEMPT_COUNT: Final = 3
 GROUP: Final = "dueline_producer"
 IN_FLIGHT_MAX: Final = 256
 RETRY_S: Final = 0.1
-HEAD_COUNT_MAX: Final = 10_000
-_BORN, _PROPERTIES = SendRequest.short_names("born_timestamp", "properties")
+PATTERN_COUNT_MAX: Final = 10_000
+_VARYING: Final = SendRequest.short_names("born_timestamp", "properties")
 _STORED: Final = (
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -91,7 +92,7 @@ class AsyncProducer(DelayedMessages):
         self._turn = itertools.count(os.getpid())
         self._batching: dict[str, bool] = {}
         """By topic, whether its brokers take batches of delayed messages."""
-        self._heads: dict[tuple[TopicQueue, bool], dict[str, str]] = {}
+        self._patterns: dict[tuple[TopicQueue, bool], RequestPattern] = {}
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Self:
@@ -151,15 +152,8 @@ class AsyncProducer(DelayedMessages):
         properties = encode_properties(
             message.to_properties(unique_id, self._clock.now_ms())
         ).decode()
-        answer, queue = await self._deliver(
-            message,
-            lambda target: (
-                RequestCode.SEND_MESSAGE_V2,
-                self._header(target, properties, is_batch=False),
-                message.body,
-            ),
-        )
-        response = SendResponse.decode(answer.ext)
+        answer, queue = await self._deliver(message, properties, message.body)
+        response = StoredResponse.decode(answer.ext)
         self._note_answer(message, response.msg_id)
         return Sent(
             topic=message.topic,
@@ -249,20 +243,13 @@ class AsyncProducer(DelayedMessages):
             )
             for each, unique in zip(messages, ids, strict=True)
         )
-        answer, queue = await self._deliver(
-            messages[0],
-            lambda target: (
-                RequestCode.SEND_BATCH_MESSAGE,
-                self._header(target, "", is_batch=True),
-                body,
-            ),
-        )
+        answer, queue = await self._deliver(messages[0], "", body, is_batch=True)
         return sent_batch(
-            messages, ids, SendResponse.decode(answer.ext), queue=queue, now_ms=now_ms
+            messages, ids, StoredResponse.decode(answer.ext), queue=queue, now_ms=now_ms
         )
 
     async def _deliver(
-        self, message: Outgoing, request: Callable[[TopicQueue], tuple[int, dict[str, str], bytes]]
+        self, message: Outgoing, properties: str, body: bytes, *, is_batch: bool = False
     ) -> tuple[Command, TopicQueue]:
         """Ask brokers until one has it; the same id each time, so a copy can be told."""
         cluster = self._open()
@@ -272,9 +259,12 @@ class AsyncProducer(DelayedMessages):
             if attempt:
                 await cluster.transport.sleep(RETRY_S * 2**attempt)
             try:
-                queue = await self._queue(cluster, message)
+                queues = await cluster.queues(message.topic, for_writing=True)
+                queue = self._chosen(queues, message)
                 connection = await cluster.broker(message.topic, queue.broker_name)
-                answer = await self._ask(connection, *request(queue))
+                pattern = self._pattern(queue, is_batch=is_batch)
+                values = (str(self._clock.now_ms()), properties)
+                answer = await self._ask(connection, pattern, values, body)
                 if answer.code in _STORED:
                     return answer, queue
                 raise error_of(answer)
@@ -286,7 +276,11 @@ class AsyncProducer(DelayedMessages):
         raise unknown or failure
 
     async def _ask(
-        self, connection: AnyConnection, code: int, ext: dict[str, str], body: bytes
+        self,
+        connection: AnyConnection,
+        pattern: RequestPattern,
+        values: tuple[str, str],
+        body: bytes,
     ) -> Command:
         """Send a request that stores messages.
 
@@ -294,15 +288,14 @@ class AsyncProducer(DelayedMessages):
             OutcomeUnknown: nobody answered, or the broker does not know.
         """
         try:
-            answer = await connection.call(code, ext, body, timeout_s=self._timeout_s)
+            answer = await connection.call_known(pattern, values, body, timeout_s=self._timeout_s)
         except Unavailable as error:
             raise OutcomeUnknown(f"{error.message}; the message may be there") from error
         if answer.code == ResponseCode.SYSTEM_ERROR:
             raise OutcomeUnknown(f"{answer.remark or 'the broker failed'}; it may be there")
         return answer
 
-    async def _queue(self, cluster: Cluster, message: Outgoing) -> TopicQueue:
-        queues = await cluster.queues(message.topic, for_writing=True)
+    def _chosen(self, queues: Sequence[TopicQueue], message: Outgoing) -> TopicQueue:
         if message.queue_id is None:
             return queues[next(self._turn) % len(queues)]
         for queue in queues:
@@ -313,17 +306,17 @@ class AsyncProducer(DelayedMessages):
             f"found {message.queue_id}"
         )
 
-    def _header(self, queue: TopicQueue, properties: str, *, is_batch: bool) -> dict[str, str]:
-        head = self._heads.get((queue, is_batch))
-        if head is None:
-            if len(self._heads) >= HEAD_COUNT_MAX:
-                self._heads.clear()
-            head = self._heads[queue, is_batch] = self._head(queue, is_batch=is_batch)
-        return {**head, _BORN: str(self._clock.now_ms()), _PROPERTIES: properties}
+    def _pattern(self, queue: TopicQueue, *, is_batch: bool) -> RequestPattern:
+        """All sends to a queue, but for when they were born and the properties."""
+        known = self._patterns.get((queue, is_batch))
+        if known is None:
+            if len(self._patterns) >= PATTERN_COUNT_MAX:
+                self._patterns.clear()
+            known = self._patterns[queue, is_batch] = self._new_pattern(queue, is_batch=is_batch)
+        return known
 
-    def _head(self, queue: TopicQueue, *, is_batch: bool) -> dict[str, str]:
-        """What the headers of all sends to a queue say alike."""
-        return SendRequest(
+    def _new_pattern(self, queue: TopicQueue, *, is_batch: bool) -> RequestPattern:
+        ext = SendRequest(
             producer_group=self._group,
             topic=queue.topic,
             default_topic="TBW102",
@@ -337,6 +330,8 @@ class AsyncProducer(DelayedMessages):
             batch=is_batch,
             broker_name=queue.broker_name,
         ).encode_short()
+        code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
+        return RequestPattern(code, ext, _VARYING, Language.PYTHON)
 
     async def levels(self, topic: str) -> DelayLevels:
         """The delay levels of the topic's broker."""

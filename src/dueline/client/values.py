@@ -24,6 +24,8 @@ from dueline.wire.packing import unpacked
 
 __all__ = ["Outgoing", "Received", "Sent", "read_messages", "received"]
 
+_TIME_COUNT: Final = 3
+"""Ways to say when a message is due."""
 _BODY_SIZE_BYTES_MAX: Final = 64 << 20
 """What a body may grow to; a few bytes can claim to be gigabytes."""
 _TOGETHER_COUNT_MIN: Final = 8
@@ -69,10 +71,7 @@ class Outgoing:
         self._check_kinds()
         check_sender_target(self.topic)
         check_properties(self.properties)
-        times = [
-            each for each in (self.delay, self.delay_level, self.deliver_at) if each is not None
-        ]
-        if len(times) > 1:
+        if (self.delay, self.delay_level, self.deliver_at).count(None) < _TIME_COUNT - 1:
             raise InvalidRequest(
                 "expected one of delay, delay_level and deliver_at, found several", field="delay"
             )
