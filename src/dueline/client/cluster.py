@@ -7,7 +7,7 @@ Routes are asked for anew every 30 seconds and after a failure. A topic without 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
@@ -131,6 +131,11 @@ class Cluster:
         assert error is not None
         raise error
 
+    def known_queues(self, topic: str) -> Sequence[TopicQueue]:
+        """The queues to write to; none: they have to be asked for."""
+        route = self._fresh(topic)
+        return () if route is None else route.writing
+
     async def queues(self, topic: str, *, for_writing: bool = False) -> list[TopicQueue]:
         """The queues of a topic, in order; for writing also those it would have."""
         try:
@@ -146,6 +151,12 @@ class Cluster:
         return found
 
     # Brokers
+
+    def known_broker(self, topic: str, broker_name: str) -> AnyConnection | None:
+        """The connection to a broker; None: it has to be found or opened."""
+        route = self._fresh(topic)
+        address = None if route is None else route.masters.get(broker_name)
+        return None if address is None else self.transport.known(address)
 
     async def broker(self, topic: str, broker_name: str) -> AnyConnection:
         """A connection to a broker of a topic."""

@@ -101,6 +101,7 @@ class DirectConnection(ClientConnection[Answer]):
     def __init__(self, address: str, how: Dialling, opened: socket.socket) -> None:
         super().__init__(address, how)
         self._socket = opened
+        self._is_secured = how.secured is not None
         self._limit_s = how.timeout_s
         self._poll = select.poll()
         self._poll.register(opened, select.POLLIN)
@@ -146,7 +147,12 @@ class DirectConnection(ClientConnection[Answer]):
 
     def _write(self, data: bytes) -> None:
         try:
-            self._socket.sendall(data)
+            sent = 0
+            if not self._is_secured:
+                with contextlib.suppress(BlockingIOError):  # what finds no room waits, below
+                    sent = os.write(self._socket.fileno(), data)
+            if sent < len(data):
+                self._socket.sendall(data[sent:])
         except TimeoutError as error:  # half of it may be there: nothing more can follow
             self._end(error, TimeoutError())
         except OSError as error:
@@ -229,20 +235,25 @@ class Direct(Transport):
 
     # Connections
 
-    async def connection(self, address: str, how: Dialling) -> DirectConnection:
+    def known(self, address: str) -> DirectConnection | None:
         held = self._thread.held
-        known = held.get(address)
-        if known is not None:
-            if known.is_open:
-                return known
-            self._put_back(address, held.pop(address))
-        self._check_usable(address)
-        found = self._take_idle(address)
+        found = held.get(address)
+        if found is None or not found.is_open:
+            if found is not None:
+                self._put_back(address, held.pop(address))
+            self._check_usable(address)
+            found = self._take_idle(address)
+            if found is not None:
+                held[address] = found
+        return found
+
+    async def connection(self, address: str, how: Dialling) -> DirectConnection:
+        found = self.known(address)
         if found is None:
             found = self._dial(address, how)
             with self._lock:
                 self._used.add(found)
-        held[address] = found
+            self._thread.held[address] = found
         return found
 
     def _dial(self, address: str, how: Dialling) -> DirectConnection:

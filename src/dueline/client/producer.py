@@ -12,11 +12,10 @@ from typing import Final, Self
 
 from dueline.client.batches import batches_of, is_in_delay_log, sent_batch
 from dueline.client.cluster import Cluster, TopicQueue, error_of
-from dueline.client.connection import AnyConnection
 from dueline.client.delayed import DelayedMessages
 from dueline.client.direct import Direct
 from dueline.client.transport import AsyncTransport, Transport
-from dueline.client.values import Outgoing, Sent
+from dueline.client.values import Outgoing, Sent, new_outgoing, new_sent
 from dueline.clock import Clock
 from dueline.credentials import Credentials
 from dueline.errors import (
@@ -133,16 +132,8 @@ class AsyncProducer(DelayedMessages):
             OutcomeUnknown: a broker was asked and did not say. The message may be there.
         """
         return await self.send_one(
-            Outgoing(
-                topic=topic,
-                body=body,
-                tag=tag,
-                keys=keys,
-                properties=properties or {},
-                delay=delay,
-                delay_level=delay_level,
-                deliver_at=deliver_at,
-                queue_id=queue_id,
+            new_outgoing(
+                topic, body, tag, keys, properties or {}, delay, delay_level, deliver_at, queue_id
             )
         )
 
@@ -155,13 +146,13 @@ class AsyncProducer(DelayedMessages):
         answer, queue = await self._deliver(message, properties, message.body)
         response = StoredResponse.decode(answer.ext)
         self._note_answer(message, response.msg_id)
-        return Sent(
-            topic=message.topic,
-            id=unique_id,
-            offset_id=response.msg_id,
-            queue_id=queue.queue_id,
-            queue_offset=response.queue_offset,
-            handle=response.recall_handle,
+        return new_sent(
+            message.topic,
+            unique_id,
+            response.msg_id,
+            queue.queue_id,
+            response.queue_offset,
+            response.recall_handle,
         )
 
     async def send_many(self, messages: Sequence[Outgoing]) -> list[Sent]:
@@ -230,9 +221,8 @@ class AsyncProducer(DelayedMessages):
 
     def _note_answer(self, message: Outgoing, offset_id: str) -> None:
         """Learn from an answer whether its broker is Dueline: its ids name the delay log."""
-        if message.is_delayed:
-            is_known = is_in_delay_log(offset_id)
-            self._batching[message.topic] = is_known and self._batching.get(message.topic, True)
+        if self._batching.get(message.topic, True) and message.is_delayed:
+            self._batching[message.topic] = is_in_delay_log(offset_id)
 
     async def _send_batch(self, messages: Sequence[Outgoing]) -> list[Sent]:
         ids = self._ids.many(len(messages))
@@ -259,41 +249,29 @@ class AsyncProducer(DelayedMessages):
             if attempt:
                 await cluster.transport.sleep(RETRY_S * 2**attempt)
             try:
-                queues = await cluster.queues(message.topic, for_writing=True)
+                topic = message.topic
+                queues = cluster.known_queues(topic) or await cluster.queues(
+                    topic, for_writing=True
+                )
                 queue = self._chosen(queues, message)
-                connection = await cluster.broker(message.topic, queue.broker_name)
+                name = queue.broker_name
+                connection = cluster.known_broker(topic, name) or await cluster.broker(topic, name)
                 pattern = self._pattern(queue, is_batch=is_batch)
                 values = (str(self._clock.now_ms()), properties)
-                answer = await self._ask(connection, pattern, values, body)
-                if answer.code in _STORED:
-                    return answer, queue
-                raise error_of(answer)
+                try:
+                    answer = await connection.call_known(
+                        pattern, values, body, timeout_s=self._timeout_s
+                    )
+                except Unavailable as error:
+                    raise OutcomeUnknown(f"{error.message}; the message may be there") from error
+                _check_stored(answer)
+                return answer, queue
             except OutcomeUnknown as error:
                 failure = unknown = error
             except (Unavailable, LimitExceeded) as error:
                 failure = error
         assert failure is not None
         raise unknown or failure
-
-    async def _ask(
-        self,
-        connection: AnyConnection,
-        pattern: RequestPattern,
-        values: tuple[str, str],
-        body: bytes,
-    ) -> Command:
-        """Send a request that stores messages.
-
-        Raises:
-            OutcomeUnknown: nobody answered, or the broker does not know.
-        """
-        try:
-            answer = await connection.call_known(pattern, values, body, timeout_s=self._timeout_s)
-        except Unavailable as error:
-            raise OutcomeUnknown(f"{error.message}; the message may be there") from error
-        if answer.code == ResponseCode.SYSTEM_ERROR:
-            raise OutcomeUnknown(f"{answer.remark or 'the broker failed'}; it may be there")
-        return answer
 
     def _chosen(self, queues: Sequence[TopicQueue], message: Outgoing) -> TopicQueue:
         if message.queue_id is None:
@@ -343,6 +321,14 @@ class AsyncProducer(DelayedMessages):
                 "producer: expected to be used inside `async with`, found it not entered or closed"
             )
         return self._cluster
+
+
+def _check_stored(answer: Command) -> None:
+    """Raise what an answer says if it is not that the message is there."""
+    if answer.code == ResponseCode.SYSTEM_ERROR:
+        raise OutcomeUnknown(f"{answer.remark or 'the broker failed'}; it may be there")
+    if answer.code not in _STORED:
+        raise error_of(answer)
 
 
 class DirectProducer(AsyncProducer):
