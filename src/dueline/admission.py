@@ -26,6 +26,7 @@ What a message says of itself in properties:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from dueline.errors import InvalidRequest
@@ -134,6 +135,7 @@ def check_target(topic: str) -> None:
         )
 
 
+@lru_cache(maxsize=1_024)  # few topics, and each of them often
 def check_sender_target(topic: str) -> None:
     """The same for senders that are no 4.x clients, who also have no business in a group's topics.
 

@@ -115,7 +115,7 @@ def duration_ms(value: Duration, *, name: str = "delay") -> int:
     if isinstance(value, str):
         return parse_duration_ms(value)
     if isinstance(value, timedelta):
-        found_ms = -(-value // timedelta(milliseconds=1))
+        found_ms = -(-value // _MILLISECOND)
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         seconds, parts = value.as_integer_ratio()
         found_ms = -(-seconds * 1_000 // parts)  # exact, and a fourth of a Fraction's time

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dueline.client.cluster import TopicQueue
-from dueline.client.values import Outgoing, Sent
+from dueline.client.values import Outgoing, Sent, new_sent
 from dueline.errors import InvalidRequest
 from dueline.message import DELAY_LOG_MARK, parse_message_id
 from dueline.recall_handle import RecallHandle, encode_handle
 from dueline.times import duration_ms, future_ms
-from dueline.wire.headers import SendResponse
+from dueline.wire.headers import StoredResponse
 
 __all__ = ["batches_of", "is_in_delay_log", "sent_batch"]
 
@@ -77,7 +77,7 @@ def is_in_delay_log(offset_id: str) -> bool:
 def sent_batch(
     messages: Sequence[Outgoing],
     ids: Sequence[str],
-    response: SendResponse,
+    response: StoredResponse,
     *,
     queue: TopicQueue,
     now_ms: int,
@@ -93,19 +93,19 @@ def sent_batch(
         if due_ms is not None and is_in_delay_log(offset_id):
             handle = encode_handle(message.topic, queue.broker_name, due_ms, unique_id)
         sent.append(
-            Sent(
-                topic=message.topic,
-                id=unique_id,
-                offset_id=offset_id,
-                queue_id=queue.queue_id,
-                queue_offset=response.queue_offset + place,
-                handle=handle,
+            new_sent(
+                message.topic,
+                unique_id,
+                offset_id,
+                queue.queue_id,
+                response.queue_offset + place,
+                handle,
             )
         )
     return sent
 
 
-def _first_due_ms(response: SendResponse) -> int | None:
+def _first_due_ms(response: StoredResponse) -> int | None:
     if not response.recall_handle:
         return None
     return RecallHandle.decode(response.recall_handle).due_ms

@@ -7,7 +7,7 @@ Routes are asked for anew every 30 seconds and after a failure. A topic without 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
@@ -102,10 +102,16 @@ class Cluster:
         return (await self._route(topic)).data
 
     async def _route(self, topic: str) -> _Route:
-        now_s = monotonic()
+        return self._fresh(topic) or await self._asked(topic)
+
+    def _fresh(self, topic: str) -> _Route | None:
+        """The route that is known and still counts."""
         known = self._routes.get(topic)
-        if known is not None and now_s - known.asked_s < ROUTE_S_MAX:
-            return known
+        is_fresh = known is not None and monotonic() - known.asked_s < ROUTE_S_MAX
+        return known if is_fresh else None
+
+    async def _asked(self, topic: str) -> _Route:
+        now_s = monotonic()
         ext = {"topic": topic, "acceptStandardJsonOnly": "true"}
         answer = await self._ask_names(RequestCode.GET_ROUTE_INFO_BY_TOPIC, ext)
         if answer.code != ResponseCode.SUCCESS:
@@ -125,10 +131,15 @@ class Cluster:
         assert error is not None
         raise error
 
+    def known_queues(self, topic: str) -> Sequence[TopicQueue]:
+        """The queues to write to; none: they have to be asked for."""
+        route = self._fresh(topic)
+        return () if route is None else route.writing
+
     async def queues(self, topic: str, *, for_writing: bool = False) -> list[TopicQueue]:
         """The queues of a topic, in order; for writing also those it would have."""
         try:
-            route = await self._route(topic)
+            route = self._fresh(topic) or await self._asked(topic)
             found = route.writing if for_writing else route.reading
         except NotFound:
             if not for_writing:
@@ -141,29 +152,31 @@ class Cluster:
 
     # Brokers
 
+    def known_broker(self, topic: str, broker_name: str) -> AnyConnection | None:
+        """The connection to a broker; None: it has to be found or opened."""
+        route = self._fresh(topic)
+        address = None if route is None else route.masters.get(broker_name)
+        return None if address is None else self.transport.known(address)
+
     async def broker(self, topic: str, broker_name: str) -> AnyConnection:
         """A connection to a broker of a topic."""
         try:
-            route = await self.route(topic)
+            route = self._fresh(topic) or await self._asked(topic)
         except NotFound:
-            route = await self.route(DEFAULT_TOPIC)
-        for data in route.broker_datas:
-            if data.broker_name == broker_name and 0 in data.broker_addrs:
-                try:
-                    return await self.connection(data.broker_addrs[0])
-                except Unavailable:
-                    self._routes.clear()  # it may be elsewhere by now
-                    raise
-        raise Unavailable(f"broker {broker_name}: expected in the route of {topic}, found none")
+            route = await self._route(DEFAULT_TOPIC)
+        address = route.masters.get(broker_name)
+        if address is None:
+            raise Unavailable(f"broker {broker_name}: expected in the route of {topic}, found none")
+        try:
+            return await self.transport.connection(address, self._how)
+        except Unavailable:
+            self._routes.clear()  # it may be elsewhere by now
+            raise
 
     async def brokers(self, topic: str) -> list[AnyConnection]:
         """Connections to all brokers of a topic."""
-        route = await self.route(topic)
-        return [
-            await self.connection(data.broker_addrs[0])
-            for data in route.broker_datas
-            if 0 in data.broker_addrs
-        ]
+        route = await self._route(topic)
+        return [await self.connection(address) for address in route.masters.values()]
 
     async def all_brokers(self) -> list[AnyConnection]:
         """Connections to all brokers that the name server knows."""
@@ -210,6 +223,11 @@ class _Route:
     def __init__(self, topic: str, data: RouteData, asked_s: float) -> None:
         self.data: Final = data
         self.asked_s: Final = asked_s
+        self.masters: Final = {
+            each.broker_name: each.broker_addrs[0]
+            for each in data.broker_datas
+            if 0 in each.broker_addrs
+        }
         self.reading: Final = _queues(topic, data, is_writing=False)
         self.writing: Final = _queues(topic, data, is_writing=True)
 

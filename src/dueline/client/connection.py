@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, Self, TypeVar, cast
@@ -25,6 +25,7 @@ from dueline.errors import ProtocolError, Unavailable
 from dueline.tls import CA, ClientTls
 from dueline.wire import Answered, Command, Connection, Language, ResponseCode
 from dueline.wire.command import NO_EXT
+from dueline.wire.request_pattern import RequestPattern
 from dueline.wire.signature import signed
 
 __all__ = ["AnyConnection", "AsyncConnection", "ClientConnection", "Dialling", "Secured", "dialled"]
@@ -82,22 +83,37 @@ class ClientConnection(ABC, Generic[T]):
     def is_open(self) -> bool:
         """Whether requests can be sent."""
 
-    async def call(
+    def call(
         self,
         code: int,
         ext: Mapping[str, str] = NO_EXT,
         body: bytes = b"",
         *,
         timeout_s: float,
-    ) -> Command:
+    ) -> Coroutine[Any, Any, Command]:
         """Send a request, and wait for the answer.
 
         Raises:
             LimitExceeded: too many requests are not answered yet.
             Unavailable: the connection broke, or no answer came in time.
         """
+        fields = self._signed(ext, body)
+        request = self._connection.request
+        return self._called(code, lambda opaque: request(opaque, code, fields, body), timeout_s)
+
+    def call_known(
+        self, pattern: RequestPattern, values: Sequence[str], body: bytes, *, timeout_s: float
+    ) -> Coroutine[Any, Any, Command]:
+        """The same for a request whose pattern is known; signatures differ each time."""
+        if self._credentials is not None:
+            return self.call(pattern.code, pattern.ext(values), body, timeout_s=timeout_s)
+        return self._called(
+            pattern.code, lambda opaque: pattern.encode(opaque, values, body), timeout_s
+        )
+
+    async def _called(self, code: int, encode: Callable[[int], bytes], timeout_s: float) -> Command:
         try:
-            return await self._answer(code, ext, body, timeout_s)
+            return await self._answer(encode, timeout_s)
         except TimeoutError as error:
             raise Unavailable(
                 f"{self.address}: expected an answer to request {code} within {timeout_s:g} s"
@@ -108,10 +124,12 @@ class ClientConnection(ABC, Generic[T]):
             raise self._broken(error) from error
 
     @abstractmethod
-    def _answer(
-        self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float
-    ) -> Awaitable[Command]:
-        """Send a request; the answer can be waited for, and may be a TimeoutError."""
+    def _answer(self, encode: Callable[[int], bytes], timeout_s: float) -> Awaitable[Command]:
+        """Send a request; the answer can be waited for, and may be a TimeoutError.
+
+        Args:
+            encode: makes the frame, given its `opaque`.
+        """
 
     @abstractmethod
     def _write(self, data: bytes) -> None:
@@ -223,23 +241,18 @@ class AsyncConnection(ClientConnection[asyncio.Future[Command]], asyncio.Protoco
         """Whether requests can be sent; asyncio knows of a reset before it says so."""
         return not self._is_lost.is_set() and not self._transport.is_closing()
 
-    async def _answer(
-        self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float
-    ) -> Command:
+    async def _answer(self, encode: Callable[[int], bytes], timeout_s: float) -> Command:
         deadline_s = self._loop.time() + timeout_s
         while not self._has_room.is_set():  # the server does not read what was sent before
             async with asyncio.timeout_at(deadline_s):
                 await self._has_room.wait()
-        return await self._begin(code, ext, body, deadline_s)
+        return await self._begin(encode, deadline_s)
 
-    def _begin(
-        self, code: int, ext: Mapping[str, str], body: bytes, deadline_s: float
-    ) -> asyncio.Future[Command]:
+    def _begin(self, encode: Callable[[int], bytes], deadline_s: float) -> asyncio.Future[Command]:
         answer: asyncio.Future[Command] = self._loop.create_future()
         if not self.is_open:
             raise self._broken(None)
-        fields = self._signed(ext, body)
-        self._write(self._connection.call(answer, code, fields, body, deadline_s=deadline_s))
+        self._write(self._connection.ask(answer, encode, deadline_s=deadline_s))
         if self._timer is None or self._timer.when() > deadline_s:
             self._wake_at(deadline_s)
         return answer

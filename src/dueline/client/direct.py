@@ -29,7 +29,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from typing import Any, Final, Self, TypeVar
 
 from dueline.client.connection import ClientConnection, Dialling, dialled
@@ -101,6 +101,7 @@ class DirectConnection(ClientConnection[Answer]):
     def __init__(self, address: str, how: Dialling, opened: socket.socket) -> None:
         super().__init__(address, how)
         self._socket = opened
+        self._is_secured = how.secured is not None
         self._limit_s = how.timeout_s
         self._poll = select.poll()
         self._poll.register(opened, select.POLLIN)
@@ -130,24 +131,28 @@ class DirectConnection(ClientConnection[Answer]):
         return not self._is_ended
 
     @property
-    def is_waited_on(self) -> bool:
-        """Are there requests without an answer?"""
-        return self._connection.next_deadline_s is not None
+    def is_free(self) -> bool:
+        """Can others use it: is it open, and has every request its answer?"""
+        return not (self._is_ended or self._connection.is_waiting)
 
-    def _answer(self, code: int, ext: Mapping[str, str], body: bytes, timeout_s: float) -> Answer:
+    def _answer(self, encode: Callable[[int], bytes], timeout_s: float) -> Answer:
         deadline_s = time.monotonic() + timeout_s
         answer = Answer(self, deadline_s)
         if self._is_ended:
             raise self._broken(None)
-        fields = self._signed(ext, body)
-        frame = self._connection.call(answer, code, fields, body, deadline_s=deadline_s)
+        frame = self._connection.ask(answer, encode, deadline_s=deadline_s)
         self._allow(timeout_s)
         self._write(frame)
         return answer
 
     def _write(self, data: bytes) -> None:
         try:
-            self._socket.sendall(data)
+            sent = 0
+            if not self._is_secured:
+                with contextlib.suppress(BlockingIOError):  # what finds no room waits, below
+                    sent = os.write(self._socket.fileno(), data)
+            if sent < len(data):
+                self._socket.sendall(data[sent:])
         except TimeoutError as error:  # half of it may be there: nothing more can follow
             self._end(error, TimeoutError())
         except OSError as error:
@@ -218,31 +223,37 @@ class Direct(Transport):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for its end."""
         thread = self._thread
-        outer, thread.held = thread.held, {}  # a callback may run something as well
+        held: dict[str, DirectConnection] = {}
+        outer, thread.held = thread.held, held  # a callback may run something as well
         thread.failed.clear()
         try:
             return finished(work)
         finally:
-            held, thread.held = thread.held, outer
+            thread.held = outer
             for address, connection in held.items():
                 self._put_back(address, connection)
 
     # Connections
 
-    async def connection(self, address: str, how: Dialling) -> DirectConnection:
+    def known(self, address: str) -> DirectConnection | None:
         held = self._thread.held
-        known = held.get(address)
-        if known is not None:
-            if known.is_open:
-                return known
-            self._put_back(address, held.pop(address))
-        self._check_usable(address)
-        found = self._take_idle(address)
+        found = held.get(address)
+        if found is None or not found.is_open:
+            if found is not None:
+                self._put_back(address, held.pop(address))
+            self._check_usable(address)
+            found = self._take_idle(address)
+            if found is not None:
+                held[address] = found
+        return found
+
+    async def connection(self, address: str, how: Dialling) -> DirectConnection:
+        found = self.known(address)
         if found is None:
             found = self._dial(address, how)
-        held[address] = found
-        with self._lock:
-            self._used.add(found)
+            with self._lock:
+                self._used.add(found)
+            self._thread.held[address] = found
         return found
 
     def _dial(self, address: str, how: Dialling) -> DirectConnection:
@@ -271,17 +282,20 @@ class Direct(Transport):
                 if not idle:
                     return None
                 found = idle.pop()
+                self._used.add(found)
             if found.refresh():
                 return found
+            with self._lock:
+                self._used.discard(found)
 
     def _put_back(self, address: str, connection: DirectConnection) -> None:
         with self._lock:
             self._used.discard(connection)
-            idle = self._idle.setdefault(address, [])
-            is_kept = connection.is_open and not connection.is_waited_on and not self._is_closed
-            if is_kept and len(idle) < IDLE_COUNT_MAX:
-                idle.append(connection)
-                return
+            if connection.is_free and not self._is_closed:
+                idle = self._idle.setdefault(address, [])
+                if len(idle) < IDLE_COUNT_MAX:
+                    idle.append(connection)
+                    return
         connection.close()
 
     async def disconnect(self) -> None:

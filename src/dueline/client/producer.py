@@ -12,11 +12,10 @@ from typing import Final, Self
 
 from dueline.client.batches import batches_of, is_in_delay_log, sent_batch
 from dueline.client.cluster import Cluster, TopicQueue, error_of
-from dueline.client.connection import AnyConnection
 from dueline.client.delayed import DelayedMessages
 from dueline.client.direct import Direct
 from dueline.client.transport import AsyncTransport, Transport
-from dueline.client.values import Outgoing, Sent
+from dueline.client.values import Outgoing, Sent, new_outgoing, new_sent
 from dueline.clock import Clock
 from dueline.credentials import Credentials
 from dueline.errors import (
@@ -30,9 +29,10 @@ from dueline.message import HOST_UNKNOWN, UniqueIds, encode_properties
 from dueline.schedule import DelayLevels
 from dueline.times import Duration
 from dueline.tls import ClientTls
-from dueline.wire import Command, RequestCode, ResponseCode
+from dueline.wire import Command, Language, RequestCode, ResponseCode
 from dueline.wire.batch import BatchMessage, encode_batch
-from dueline.wire.headers import SendRequest, SendResponse
+from dueline.wire.headers import SendRequest, StoredResponse
+from dueline.wire.request_pattern import RequestPattern
 
 __all__ = ["AsyncProducer", "DirectProducer"]
 
@@ -40,8 +40,8 @@ ATTEMPT_COUNT: Final = 3
 GROUP: Final = "dueline_producer"
 IN_FLIGHT_MAX: Final = 256
 RETRY_S: Final = 0.1
-HEAD_COUNT_MAX: Final = 10_000
-_BORN, _PROPERTIES = SendRequest.short_names("born_timestamp", "properties")
+PATTERN_COUNT_MAX: Final = 10_000
+_VARYING: Final = SendRequest.short_names("born_timestamp", "properties")
 _STORED: Final = (
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -91,7 +91,7 @@ class AsyncProducer(DelayedMessages):
         self._turn = itertools.count(os.getpid())
         self._batching: dict[str, bool] = {}
         """By topic, whether its brokers take batches of delayed messages."""
-        self._heads: dict[tuple[TopicQueue, bool], dict[str, str]] = {}
+        self._patterns: dict[tuple[TopicQueue, bool], RequestPattern] = {}
         self._cluster: Cluster | None = None
 
     async def __aenter__(self) -> Self:
@@ -132,16 +132,8 @@ class AsyncProducer(DelayedMessages):
             OutcomeUnknown: a broker was asked and did not say. The message may be there.
         """
         return await self.send_one(
-            Outgoing(
-                topic=topic,
-                body=body,
-                tag=tag,
-                keys=keys,
-                properties=properties or {},
-                delay=delay,
-                delay_level=delay_level,
-                deliver_at=deliver_at,
-                queue_id=queue_id,
+            new_outgoing(
+                topic, body, tag, keys, properties or {}, delay, delay_level, deliver_at, queue_id
             )
         )
 
@@ -151,23 +143,16 @@ class AsyncProducer(DelayedMessages):
         properties = encode_properties(
             message.to_properties(unique_id, self._clock.now_ms())
         ).decode()
-        answer, queue = await self._deliver(
-            message,
-            lambda target: (
-                RequestCode.SEND_MESSAGE_V2,
-                self._header(target, properties, is_batch=False),
-                message.body,
-            ),
-        )
-        response = SendResponse.decode(answer.ext)
+        answer, queue = await self._deliver(message, properties, message.body)
+        response = StoredResponse.decode(answer.ext)
         self._note_answer(message, response.msg_id)
-        return Sent(
-            topic=message.topic,
-            id=unique_id,
-            offset_id=response.msg_id,
-            queue_id=queue.queue_id,
-            queue_offset=response.queue_offset,
-            handle=response.recall_handle,
+        return new_sent(
+            message.topic,
+            unique_id,
+            response.msg_id,
+            queue.queue_id,
+            response.queue_offset,
+            response.recall_handle,
         )
 
     async def send_many(self, messages: Sequence[Outgoing]) -> list[Sent]:
@@ -236,9 +221,8 @@ class AsyncProducer(DelayedMessages):
 
     def _note_answer(self, message: Outgoing, offset_id: str) -> None:
         """Learn from an answer whether its broker is Dueline: its ids name the delay log."""
-        if message.is_delayed:
-            is_known = is_in_delay_log(offset_id)
-            self._batching[message.topic] = is_known and self._batching.get(message.topic, True)
+        if self._batching.get(message.topic, True) and message.is_delayed:
+            self._batching[message.topic] = is_in_delay_log(offset_id)
 
     async def _send_batch(self, messages: Sequence[Outgoing]) -> list[Sent]:
         ids = self._ids.many(len(messages))
@@ -249,20 +233,13 @@ class AsyncProducer(DelayedMessages):
             )
             for each, unique in zip(messages, ids, strict=True)
         )
-        answer, queue = await self._deliver(
-            messages[0],
-            lambda target: (
-                RequestCode.SEND_BATCH_MESSAGE,
-                self._header(target, "", is_batch=True),
-                body,
-            ),
-        )
+        answer, queue = await self._deliver(messages[0], "", body, is_batch=True)
         return sent_batch(
-            messages, ids, SendResponse.decode(answer.ext), queue=queue, now_ms=now_ms
+            messages, ids, StoredResponse.decode(answer.ext), queue=queue, now_ms=now_ms
         )
 
     async def _deliver(
-        self, message: Outgoing, request: Callable[[TopicQueue], tuple[int, dict[str, str], bytes]]
+        self, message: Outgoing, properties: str, body: bytes, *, is_batch: bool = False
     ) -> tuple[Command, TopicQueue]:
         """Ask brokers until one has it; the same id each time, so a copy can be told."""
         cluster = self._open()
@@ -272,12 +249,23 @@ class AsyncProducer(DelayedMessages):
             if attempt:
                 await cluster.transport.sleep(RETRY_S * 2**attempt)
             try:
-                queue = await self._queue(cluster, message)
-                connection = await cluster.broker(message.topic, queue.broker_name)
-                answer = await self._ask(connection, *request(queue))
-                if answer.code in _STORED:
-                    return answer, queue
-                raise error_of(answer)
+                topic = message.topic
+                queues = cluster.known_queues(topic) or await cluster.queues(
+                    topic, for_writing=True
+                )
+                queue = self._chosen(queues, message)
+                name = queue.broker_name
+                connection = cluster.known_broker(topic, name) or await cluster.broker(topic, name)
+                pattern = self._pattern(queue, is_batch=is_batch)
+                values = (str(self._clock.now_ms()), properties)
+                try:
+                    answer = await connection.call_known(
+                        pattern, values, body, timeout_s=self._timeout_s
+                    )
+                except Unavailable as error:
+                    raise OutcomeUnknown(f"{error.message}; the message may be there") from error
+                _check_stored(answer)
+                return answer, queue
             except OutcomeUnknown as error:
                 failure = unknown = error
             except (Unavailable, LimitExceeded) as error:
@@ -285,24 +273,7 @@ class AsyncProducer(DelayedMessages):
         assert failure is not None
         raise unknown or failure
 
-    async def _ask(
-        self, connection: AnyConnection, code: int, ext: dict[str, str], body: bytes
-    ) -> Command:
-        """Send a request that stores messages.
-
-        Raises:
-            OutcomeUnknown: nobody answered, or the broker does not know.
-        """
-        try:
-            answer = await connection.call(code, ext, body, timeout_s=self._timeout_s)
-        except Unavailable as error:
-            raise OutcomeUnknown(f"{error.message}; the message may be there") from error
-        if answer.code == ResponseCode.SYSTEM_ERROR:
-            raise OutcomeUnknown(f"{answer.remark or 'the broker failed'}; it may be there")
-        return answer
-
-    async def _queue(self, cluster: Cluster, message: Outgoing) -> TopicQueue:
-        queues = await cluster.queues(message.topic, for_writing=True)
+    def _chosen(self, queues: Sequence[TopicQueue], message: Outgoing) -> TopicQueue:
         if message.queue_id is None:
             return queues[next(self._turn) % len(queues)]
         for queue in queues:
@@ -313,17 +284,17 @@ class AsyncProducer(DelayedMessages):
             f"found {message.queue_id}"
         )
 
-    def _header(self, queue: TopicQueue, properties: str, *, is_batch: bool) -> dict[str, str]:
-        head = self._heads.get((queue, is_batch))
-        if head is None:
-            if len(self._heads) >= HEAD_COUNT_MAX:
-                self._heads.clear()
-            head = self._heads[queue, is_batch] = self._head(queue, is_batch=is_batch)
-        return {**head, _BORN: str(self._clock.now_ms()), _PROPERTIES: properties}
+    def _pattern(self, queue: TopicQueue, *, is_batch: bool) -> RequestPattern:
+        """All sends to a queue, but for when they were born and the properties."""
+        known = self._patterns.get((queue, is_batch))
+        if known is None:
+            if len(self._patterns) >= PATTERN_COUNT_MAX:
+                self._patterns.clear()
+            known = self._patterns[queue, is_batch] = self._new_pattern(queue, is_batch=is_batch)
+        return known
 
-    def _head(self, queue: TopicQueue, *, is_batch: bool) -> dict[str, str]:
-        """What the headers of all sends to a queue say alike."""
-        return SendRequest(
+    def _new_pattern(self, queue: TopicQueue, *, is_batch: bool) -> RequestPattern:
+        ext = SendRequest(
             producer_group=self._group,
             topic=queue.topic,
             default_topic="TBW102",
@@ -337,6 +308,8 @@ class AsyncProducer(DelayedMessages):
             batch=is_batch,
             broker_name=queue.broker_name,
         ).encode_short()
+        code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
+        return RequestPattern(code, ext, _VARYING, Language.PYTHON)
 
     async def levels(self, topic: str) -> DelayLevels:
         """The delay levels of the topic's broker."""
@@ -348,6 +321,14 @@ class AsyncProducer(DelayedMessages):
                 "producer: expected to be used inside `async with`, found it not entered or closed"
             )
         return self._cluster
+
+
+def _check_stored(answer: Command) -> None:
+    """Raise what an answer says if it is not that the message is there."""
+    if answer.code == ResponseCode.SYSTEM_ERROR:
+        raise OutcomeUnknown(f"{answer.remark or 'the broker failed'}; it may be there")
+    if answer.code not in _STORED:
+        raise error_of(answer)
 
 
 class DirectProducer(AsyncProducer):

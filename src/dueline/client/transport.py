@@ -22,6 +22,10 @@ class Transport(ABC):
     """Connections by address, and ways to wait."""
 
     @abstractmethod
+    def known(self, address: str) -> AnyConnection | None:
+        """The connection to an address; None: it has to be opened."""
+
+    @abstractmethod
     async def connection(self, address: str, how: Dialling) -> AnyConnection:
         """The connection to an address, opened if need be.
 
@@ -49,13 +53,15 @@ class AsyncTransport(Transport):
         self._connections: dict[str, AsyncConnection] = {}
         self._opening = asyncio.Lock()
 
+    def known(self, address: str) -> AsyncConnection | None:
+        found = self._connections.get(address)
+        return found if found is not None and found.is_open else None
+
     async def connection(self, address: str, how: Dialling) -> AsyncConnection:
-        known = self._connections.get(address)
-        if known is not None and known.is_open:
+        if (known := self.known(address)) is not None:
             return known
         async with self._opening:
-            known = self._connections.get(address)
-            if known is not None and known.is_open:
+            if (known := self.known(address)) is not None:
                 return known
             made = await AsyncConnection.open(address, how)
             self._connections[address] = made

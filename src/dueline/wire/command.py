@@ -13,25 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import Final
 
 from dueline.errors import LocalProtocolError, ProtocolError, RemoteProtocolError
 from dueline.wire import binary_header, json_header
 from dueline.wire.codes import VERSION_4_9_8, Language, Serialization
-from dueline.wire.frame import (
-    FRAME_SIZE_BYTES_MAX,
-    HEADER_SIZE_BYTES_MAX,
-    LENGTH_SIZE_BYTES,
-    Frame,
-)
+from dueline.wire.frame import Frame, frame_prefix
 
-__all__ = ["Command"]
+__all__ = ["Command", "new_command"]
 
 RESPONSE_FLAG: Final = 1
 ONEWAY_FLAG: Final = 2
 
-_PREFIX: Final = Struct(">II")
 NO_EXT: Final[Mapping[str, str]] = {}
 
 
@@ -74,7 +67,7 @@ class Command:
         remark: str | None = None,
     ) -> Command:
         """The response to this request: same opaque, same serialization."""
-        return _build(
+        return new_command(
             (code, Language.JAVA, VERSION_4_9_8, self.opaque, RESPONSE_FLAG, remark, ext),
             body,
             self.serialization,
@@ -91,7 +84,7 @@ class Command:
             fields = json_header.read(frame.header)
         else:
             fields = binary_header.read(frame.header)
-        command = _build(fields, frame.body, frame.serialization)
+        command = new_command(fields, frame.body, frame.serialization)
         command.check(RemoteProtocolError)
         return command
 
@@ -113,16 +106,7 @@ class Command:
             header = json_header.write(self)
         else:
             header = binary_header.write(self)
-        length = LENGTH_SIZE_BYTES + len(header) + body_size_bytes
-        if length > FRAME_SIZE_BYTES_MAX - LENGTH_SIZE_BYTES or len(header) > HEADER_SIZE_BYTES_MAX:
-            raise LocalProtocolError(
-                f"frame: expected at most {FRAME_SIZE_BYTES_MAX} bytes and a header of at most "
-                f"{HEADER_SIZE_BYTES_MAX}, found {length + LENGTH_SIZE_BYTES} and {len(header)}",
-                field="length",
-                limit=FRAME_SIZE_BYTES_MAX,
-                found=length + LENGTH_SIZE_BYTES,
-            )
-        return _PREFIX.pack(length, self.serialization << 24 | len(header)) + header
+        return frame_prefix(len(header), body_size_bytes, self.serialization) + header
 
     def check(self, kind: type[ProtocolError] = LocalProtocolError) -> None:
         """Raise `kind` if a number does not fit where a header has room for it."""
@@ -156,9 +140,10 @@ _set_version: Final = Command.__dict__["version"].__set__
 _set_serialization: Final = Command.__dict__["serialization"].__set__
 
 
-def _build(
+def new_command(
     fields: binary_header.HeaderFields, body: bytes, serialization: Serialization
 ) -> Command:
+    """`Command(...)` for callers that make many of them."""
     command = _new(Command)
     code, language, version, opaque, flag, remark, ext = fields
     _set_code(command, code)

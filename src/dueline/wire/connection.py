@@ -24,13 +24,15 @@ of the protocol is raised once for all: nothing behind it can be trusted, so eve
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from dueline.errors import LimitExceeded, ProtocolError
 from dueline.wire.codes import Language
 from dueline.wire.command import NO_EXT, ONEWAY_FLAG, Command
 from dueline.wire.frame import FRAME_SIZE_BYTES_MAX, FrameDecoder
+from dueline.wire.send_answer import read_send_answer
 
 __all__ = ["Answered", "Connection", "answer_frame"]
 
@@ -113,6 +115,12 @@ class Connection(Generic[T]):
         """
         if self._error is not None:
             raise self._error
+        if self._calls and not self._decoder.held_bytes:
+            known = read_send_answer(data)
+            if known is not None:
+                self.size_bytes = len(data) + _FIELD_SIZE_BYTES * len(known.ext)
+                yield self._answered(known)
+                return
         frames = self._decoder.feed(data)
         try:
             for frame in frames:
@@ -121,8 +129,7 @@ class Connection(Generic[T]):
                     len(frame.header) + len(frame.body) + _FIELD_SIZE_BYTES * len(command.ext)
                 )
                 if command.is_response:
-                    call = self._calls.pop(command.opaque, None)
-                    yield Answered(call.token if call is not None else None, command)
+                    yield self._answered(command)
                 else:
                     self.request_count += 1
                     self.request_size_bytes += size_bytes
@@ -132,6 +139,10 @@ class Connection(Generic[T]):
             raise
         finally:
             frames.close()
+
+    def _answered(self, command: Command) -> Answered[T]:
+        call = self._calls.pop(command.opaque, None)
+        return Answered(call.token if call is not None else None, command)
 
     def gather(self, data: bytes) -> bytes:
         """All that has come and was not given, for `receive` or others to read; it may be empty.
@@ -202,6 +213,15 @@ class Connection(Generic[T]):
             LimitExceeded: the peer owes too many answers already.
             LocalProtocolError: the request does not fit into a frame.
         """
+        encode = partial(self.request, code=code, ext=ext, body=body)
+        return self.ask(token, encode, deadline_s=deadline_s)
+
+    def ask(self, token: T, encode: Callable[[int], bytes], *, deadline_s: float) -> bytes:
+        """The same with what makes the frame of a request, given its `opaque`.
+
+        Raises:
+            LimitExceeded: the peer owes too many answers already.
+        """
         if len(self._calls) >= self._call_count_max:
             raise LimitExceeded(
                 f"expected at most {self._call_count_max} requests without an answer on one "
@@ -209,7 +229,7 @@ class Connection(Generic[T]):
                 limit=self._call_count_max,
             )
         opaque = self._next_opaque()
-        frame = self._request(opaque, 0, code, ext, body)
+        frame = encode(opaque)
         self._calls[opaque] = _Call(token, deadline_s)
         return frame
 
@@ -219,7 +239,12 @@ class Connection(Generic[T]):
         Raises:
             LocalProtocolError: the request does not fit into a frame.
         """
-        return self._request(self._next_opaque(), ONEWAY_FLAG, code, ext, body)
+        return self.request(self._next_opaque(), code, ext, body, flag=ONEWAY_FLAG)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Are there requests without an answer?"""
+        return bool(self._calls)
 
     @property
     def next_deadline_s(self) -> float | None:
@@ -244,9 +269,10 @@ class Connection(Generic[T]):
         self._opaque = opaque
         return opaque
 
-    def _request(
-        self, opaque: int, flag: int, code: int, ext: Mapping[str, str], body: bytes
+    def request(
+        self, opaque: int, code: int, ext: Mapping[str, str], body: bytes, *, flag: int = 0
     ) -> bytes:
+        """The frame of a request that is not counted here; see `ask`."""
         return Command(
             code=code, opaque=opaque, flag=flag, ext=ext, body=body, language=self._language
         ).encode()

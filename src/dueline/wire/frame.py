@@ -25,10 +25,10 @@ from collections.abc import Generator
 from struct import Struct
 from typing import Final, NamedTuple
 
-from dueline.errors import RemoteProtocolError
+from dueline.errors import LocalProtocolError, RemoteProtocolError
 from dueline.wire.codes import Serialization
 
-__all__ = ["FRAME_SIZE_BYTES_MAX", "Frame", "FrameDecoder"]
+__all__ = ["FRAME_SIZE_BYTES_MAX", "Frame", "FrameDecoder", "frame_prefix"]
 
 FRAME_SIZE_BYTES_MAX: Final = 16 * 1024 * 1024
 HEADER_SIZE_BYTES_MAX: Final = 0xFFFFFF
@@ -56,6 +56,24 @@ class Frame(NamedTuple):
     serialization: Serialization
     header: bytes
     body: bytes
+
+
+def frame_prefix(header_size: int, body_size: int, serialization: Serialization) -> bytes:
+    """What stands before a header of this size.
+
+    Raises:
+        LocalProtocolError: the frame would be too large.
+    """
+    length = LENGTH_SIZE_BYTES + header_size + body_size
+    if length > FRAME_SIZE_BYTES_MAX - LENGTH_SIZE_BYTES or header_size > HEADER_SIZE_BYTES_MAX:
+        raise LocalProtocolError(
+            f"frame: expected at most {FRAME_SIZE_BYTES_MAX} bytes and a header of at most "
+            f"{HEADER_SIZE_BYTES_MAX}, found {length + LENGTH_SIZE_BYTES} and {header_size}",
+            field="length",
+            limit=FRAME_SIZE_BYTES_MAX,
+            found=length + LENGTH_SIZE_BYTES,
+        )
+    return _PREFIX.pack(length, serialization << 24 | header_size)
 
 
 class FrameDecoder:

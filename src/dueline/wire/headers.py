@@ -37,6 +37,7 @@ __all__ = [
     "SendBackRequest",
     "SendRequest",
     "SendResponse",
+    "StoredResponse",
     "TimestampResponse",
     "UnregisterClientRequest",
     "UpdateConsumerOffsetRequest",
@@ -99,6 +100,15 @@ class SendResponse(Header):
     recall_handle: str | None = None
     region: str | None = wire("MSG_REGION", default=None)
     trace_on: bool | None = wire("TRACE_ON", default=None)
+
+
+@header
+class StoredResponse(Header):
+    """What a sender needs of a `SendResponse`."""
+
+    msg_id: str
+    queue_offset: Long
+    recall_handle: str | None = None
 
 
 @header

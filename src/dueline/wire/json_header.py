@@ -17,7 +17,7 @@ standard library's C function for the strings, instead of walking a dictionary (
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +30,7 @@ from dueline.wire.codes import Language
 if TYPE_CHECKING:
     from dueline.wire.command import Command
 
-__all__ = ["read", "write"]
+__all__ = ["pattern", "read", "write"]
 
 _read_value: Final = json.JSONDecoder().raw_decode
 _BLANKS: Final = " \t\r\n"
@@ -107,16 +107,37 @@ def write(command: Command) -> bytes:
     try:
         pairs = ",".join([f"{encode_basestring(k)}:{encode_basestring(v)}" for k, v in ext.items()])
         remark = "" if command.remark is None else f'"remark":{encode_basestring(command.remark)},'
-        return (
-            f'{{"code":{command.code},"extFields":{{{pairs}}},"flag":{command.flag},'
-            f'"language":"{_NAME_BY_LANGUAGE[command.language]}","opaque":{command.opaque},{remark}'
-            f'"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
-        ).encode()
+        return _text(command, pairs, command.opaque, remark).encode()
     except (TypeError, UnicodeEncodeError) as error:
         raise LocalProtocolError(
             f"ext fields and remark: expected text, found {ext!r:.200} and {command.remark!r:.80}",
             field="ext",
         ) from error
+
+
+def pattern(command: Command, varying: Container[str]) -> str:
+    """What `write` gives for such commands without a remark, to be filled in with `%`.
+
+    Args:
+        varying: names of fields whose values are filled in, as texts of JSON in the order of the
+            fields; `opaque` comes last.
+    """
+    pairs = [
+        f"{_constant(k)}:{'%s' if k in varying else _constant(v)}" for k, v in command.ext.items()
+    ]
+    return _text(command, ",".join(pairs), "%d", "")
+
+
+def _constant(text: str) -> str:
+    return encode_basestring(text).replace("%", "%%")
+
+
+def _text(command: Command, pairs: str, opaque: int | str, remark: str) -> str:
+    return (
+        f'{{"code":{command.code},"extFields":{{{pairs}}},"flag":{command.flag},'
+        f'"language":"{_NAME_BY_LANGUAGE[command.language]}","opaque":{opaque},{remark}'
+        f'"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
+    )
 
 
 def _integer(fields: dict[str, Any], name: str, default: int | None = None) -> int:

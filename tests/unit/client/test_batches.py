@@ -10,7 +10,7 @@ import pytest
 from dueline.client.batches import batches_of, is_in_delay_log, sent_batch
 from dueline.client.cluster import TopicQueue
 from dueline.client.values import Outgoing
-from dueline.wire.headers import SendResponse
+from dueline.wire.headers import StoredResponse
 
 NOW_MS = 1_800_000_000_000
 QUEUE = TopicQueue(topic="t", broker_name="b", queue_id=2)
@@ -67,9 +67,8 @@ def test_ids_of_the_delay_log_are_told_apart(offset_id: str, is_delayed: bool) -
 
 
 def answered(messages: list[Outgoing], first_due_ms: int | None) -> list[int | None]:
-    response = SendResponse(
+    response = StoredResponse(
         msg_id=",".join([IN_DELAY_LOG] * len(messages)),
-        queue_id=2,
         queue_offset=7,
         recall_handle=None if first_due_ms is None else handle(first_due_ms),
     )
@@ -94,7 +93,7 @@ def test_named_times_need_no_first() -> None:
 
 
 def test_a_message_that_was_due_at_once_has_no_handle() -> None:
-    response = SendResponse(msg_id=f"{IN_COMMIT_LOG},{IN_COMMIT_LOG}", queue_id=0, queue_offset=0)
+    response = StoredResponse(msg_id=f"{IN_COMMIT_LOG},{IN_COMMIT_LOG}", queue_offset=0)
 
     sent = sent_batch([make(), make()], ["a", "b"], response, queue=QUEUE, now_ms=NOW_MS)
 

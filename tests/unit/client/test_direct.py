@@ -310,3 +310,23 @@ def test_what_is_closed_stays_closed(direct: Direct) -> None:
 
     with pytest.raises(Unavailable, match="the client was closed"):
         direct.run(ask(direct, "127.0.0.1:1"))
+
+
+def test_a_request_that_finds_no_room_at_once_arrives_whole(direct: Direct) -> None:
+    body = b"abcdefgh" * (1 << 20)
+
+    with served(answer_all) as address:
+        assert direct.run(ask(direct, address, body)) == body.upper()
+        direct.close()
+
+
+def test_a_request_that_nobody_reads_is_given_up(direct: Direct) -> None:
+    is_over = threading.Event()
+
+    def deaf(peer: socket.socket) -> None:
+        assert is_over.wait(PATIENCE_S)
+
+    with served(deaf) as address:
+        with pytest.raises(Unavailable, match=r"within 0\.05 s"):
+            direct.run(ask(direct, address, b"x" * (15 << 20), timeout_s=0.05))
+        is_over.set()
