@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dueline.client.cluster import TopicQueue
-from dueline.client.values import Outgoing, Sent, new_sent
+from dueline.client.values import Outgoing, Sent
 from dueline.errors import InvalidRequest
 from dueline.message import DELAY_LOG_MARK, parse_message_id
 from dueline.recall_handle import RecallHandle, encode_handle
@@ -93,13 +93,13 @@ def sent_batch(
         if due_ms is not None and is_in_delay_log(offset_id):
             handle = encode_handle(message.topic, queue.broker_name, due_ms, unique_id)
         sent.append(
-            new_sent(
-                message.topic,
-                unique_id,
-                offset_id,
-                queue.queue_id,
-                response.queue_offset + place,
-                handle,
+            Sent(
+                topic=message.topic,
+                id=unique_id,
+                offset_id=offset_id,
+                queue_id=queue.queue_id,
+                queue_offset=response.queue_offset + place,
+                handle=handle,
             )
         )
     return sent

@@ -15,7 +15,7 @@ from dueline.client.cluster import Cluster, TopicQueue, error_of
 from dueline.client.delayed import DelayedMessages
 from dueline.client.direct import Direct
 from dueline.client.transport import AsyncTransport, Transport
-from dueline.client.values import Outgoing, Sent, new_outgoing, new_sent
+from dueline.client.values import Outgoing, Sent
 from dueline.clock import Clock
 from dueline.credentials import Credentials
 from dueline.errors import (
@@ -132,8 +132,16 @@ class AsyncProducer(DelayedMessages):
             OutcomeUnknown: a broker was asked and did not say. The message may be there.
         """
         return await self.send_one(
-            new_outgoing(
-                topic, body, tag, keys, properties or {}, delay, delay_level, deliver_at, queue_id
+            Outgoing(
+                topic=topic,
+                body=body,
+                tag=tag,
+                keys=keys,
+                properties=properties or {},
+                delay=delay,
+                delay_level=delay_level,
+                deliver_at=deliver_at,
+                queue_id=queue_id,
             )
         )
 
@@ -146,13 +154,13 @@ class AsyncProducer(DelayedMessages):
         answer, queue = await self._deliver(message, properties, message.body)
         response = StoredResponse.decode(answer.ext)
         self._note_answer(message, response.msg_id)
-        return new_sent(
-            message.topic,
-            unique_id,
-            response.msg_id,
-            queue.queue_id,
-            response.queue_offset,
-            response.recall_handle,
+        return Sent(
+            topic=message.topic,
+            id=unique_id,
+            offset_id=response.msg_id,
+            queue_id=queue.queue_id,
+            queue_offset=response.queue_offset,
+            handle=response.recall_handle,
         )
 
     async def send_many(self, messages: Sequence[Outgoing]) -> list[Sent]:

@@ -22,15 +22,7 @@ from dueline.store.record import Record, decode, usual
 from dueline.times import Duration, duration_ms, future_ms
 from dueline.wire.packing import unpacked
 
-__all__ = [
-    "Outgoing",
-    "Received",
-    "Sent",
-    "new_outgoing",
-    "new_sent",
-    "read_messages",
-    "received",
-]
+__all__ = ["Outgoing", "Received", "Sent", "read_messages", "received"]
 
 _TIME_COUNT: Final = 3
 """Ways to say when a message is due."""
@@ -145,69 +137,6 @@ class Sent:
         return None
 
 
-# As for `dueline.wire.Command`: a frozen dataclass's `__init__` takes twice the time.
-_new: Final[Any] = object.__new__
-_outgoing_topic: Final = Outgoing.__dict__["topic"].__set__
-_outgoing_body: Final = Outgoing.__dict__["body"].__set__
-_outgoing_tag: Final = Outgoing.__dict__["tag"].__set__
-_outgoing_keys: Final = Outgoing.__dict__["keys"].__set__
-_outgoing_properties: Final = Outgoing.__dict__["properties"].__set__
-_outgoing_delay: Final = Outgoing.__dict__["delay"].__set__
-_outgoing_delay_level: Final = Outgoing.__dict__["delay_level"].__set__
-_outgoing_deliver_at: Final = Outgoing.__dict__["deliver_at"].__set__
-_outgoing_queue_id: Final = Outgoing.__dict__["queue_id"].__set__
-_sent_topic: Final = Sent.__dict__["topic"].__set__
-_sent_id: Final = Sent.__dict__["id"].__set__
-_sent_offset_id: Final = Sent.__dict__["offset_id"].__set__
-_sent_queue_id: Final = Sent.__dict__["queue_id"].__set__
-_sent_queue_offset: Final = Sent.__dict__["queue_offset"].__set__
-_sent_handle: Final = Sent.__dict__["handle"].__set__
-
-
-def new_outgoing(  # noqa: PLR0913 - as many fields as it has
-    topic: str,
-    body: bytes,
-    tag: str | None,
-    keys: str | Sequence[str],
-    properties: Mapping[str, str],
-    delay: Duration | None,
-    delay_level: int | None,
-    deliver_at: datetime | str | None,
-    queue_id: int | None,
-) -> Outgoing:
-    """`Outgoing(...)` for callers that make many of them."""
-    made: Outgoing = _new(Outgoing)
-    _outgoing_topic(made, topic)
-    _outgoing_body(made, body)
-    _outgoing_tag(made, tag)
-    _outgoing_keys(made, keys)
-    _outgoing_properties(made, properties)
-    _outgoing_delay(made, delay)
-    _outgoing_delay_level(made, delay_level)
-    _outgoing_deliver_at(made, deliver_at)
-    _outgoing_queue_id(made, queue_id)
-    return made
-
-
-def new_sent(  # noqa: PLR0913 - as many fields as it has
-    topic: str,
-    unique_id: str,
-    offset_id: str,
-    queue_id: int,
-    queue_offset: int,
-    handle: str | None,
-) -> Sent:
-    """`Sent(...)` for callers that make many of them."""
-    made: Sent = _new(Sent)
-    _sent_topic(made, topic)
-    _sent_id(made, unique_id)
-    _sent_offset_id(made, offset_id)
-    _sent_queue_id(made, queue_id)
-    _sent_queue_offset(made, queue_offset)
-    _sent_handle(made, handle)
-    return made
-
-
 class _Raw:
     """What was not read yet of a message, as it stands in its record."""
 
@@ -272,6 +201,8 @@ _OF_TAIL: Final = frozenset(("topic", "id", "tag", "keys", "properties"))
 _HEAD: Final = struct.Struct(">12xI4xqq4xq8xq8xI12x")
 assert _HEAD.size == HEADER_SIZE
 
+# As for `dueline.wire.Command`: a frozen dataclass's `__init__` would take longer than the rest.
+_new: Final[Any] = object.__new__
 _run: Final = deque[None](maxlen=0).extend
 """Runs an iterator to its end, for what it does on its way."""
 _set_head: Final = _Raw.__dict__["_head"].__set__
