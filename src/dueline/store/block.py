@@ -7,20 +7,23 @@ is due and how large its record is; all that needs no lock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
-from dueline.message_rows import ROW_HEAD, MessageRows
+from dueline.message_rows import ROW_HEAD, Head, MessageRows
 from dueline.store.kernels import Int64s
 from dueline.store.packed import PLACE_WIDTH
 
 __all__ = ["BLOCK_KERNELS", "Block"]
 
 BLOCK_KERNELS: Final = "dueline.store.block_kernels"
+
+Bytes8 = npt.NDArray[np.uint8]
 
 (
     HEAD_QUEUE_ID,
@@ -38,58 +41,67 @@ KIND_TIMER: Final = 2
 _HOST_FLAGS: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 
 
+@lru_cache(maxsize=64)  # most turns have the heads of the one before
+def _head_table(heads: tuple[Head, ...]) -> tuple[Int64s, Bytes8]:
+    """What kernels need of heads, and the names of their topics together. Nobody writes to them."""
+    table = []
+    topics = []
+    start = 0
+    for head in heads:
+        topic = head.topic.encode("ascii")
+        topics.append(topic)
+        end = start + len(topic)
+        flags = head.sys_flag & ~_HOST_FLAGS
+        table.append(
+            (head.queue_id, head.flag, flags, head.reconsume_times, start, end, head.is_batch)
+        )
+        start = end
+    return np.array(table, dtype=np.int64), np.frombuffer(b"".join(topics), dtype=np.uint8)
+
+
 @dataclass(slots=True, kw_only=True)
 class Block:
     """Planned rows; `positions`, `offsets` and `dues` are filled in when they are written."""
 
     messages: MessageRows
     heads: Int64s
-    topics: npt.NDArray[np.uint8]
-    hosts: npt.NDArray[np.uint8]
+    topics: Bytes8
+    hosts: Bytes8
     host_sizes: Int64s
     kinds: Int64s
     dues: Int64s
     sizes: Int64s
     packings: Int64s
     hash_count: int
-    ordinary: Int64s = field(init=False)
-    delayed: Int64s = field(init=False)
-    positions: Int64s = field(init=False)
-    offsets: Int64s = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ordinary = np.flatnonzero(self.kinds == KIND_ORDINARY)
-        self.delayed = np.flatnonzero(self.kinds)
-        self.positions = np.zeros(len(self.kinds), dtype=np.int64)
-        self.offsets = np.zeros(len(self.kinds), dtype=np.int64)
+    ordinary: Int64s
+    delayed: Int64s
+    ordinary_heads: list[int]
+    """The heads that ordinary rows have."""
+    delayed_heads: list[int]
+    positions: Int64s
+    offsets: Int64s
 
     @classmethod
     def plan(cls, kernels: Any, messages: MessageRows, *, now_ms: int, store_host: bytes) -> Block:
         """Plan rows; `kernels` are those of `BLOCK_KERNELS`."""
-        topics = [head.topic.encode("ascii") for head in messages.heads]
-        table = []
-        start = 0
-        for head, topic in zip(messages.heads, topics, strict=True):
-            end = start + len(topic)
-            flags = head.sys_flag & ~_HOST_FLAGS
-            table.append(
-                (head.queue_id, head.flag, flags, head.reconsume_times, start, end, head.is_batch)
-            )
-            start = end
-        count = len(messages)
-        block_heads = np.array(table, dtype=np.int64)
+        count, head_count = len(messages), len(messages.heads)
+        heads, topics = _head_table(tuple(messages.heads))
         host_sizes = np.array([len(host) for host in messages.hosts], dtype=np.int64)
         hosts = messages.host_rows()
-        kinds, dues, sizes = np.empty((3, count), dtype=np.int64)
+        columns = np.empty((4, count), dtype=np.int64)
+        kinds, dues, sizes, order = columns
         packings = np.empty((count, PLACE_WIDTH), dtype=np.int64)
+        head_counts = np.zeros(2 * head_count, dtype=np.int64)
         hash_count = kernels.plan(
-            *(messages.texts, messages.rows, block_heads, hosts, host_sizes, len(store_host)),
-            *(now_ms, kinds, dues, sizes, packings),
+            *(messages.texts, messages.rows, heads, hosts, host_sizes, len(store_host)),
+            *(now_ms, kinds, dues, sizes, packings, order, head_counts),
         )
+        counts = head_counts.tolist()
+        ordinary_count = sum(counts[:head_count])
         return cls(
             messages=messages,
-            heads=block_heads,
-            topics=np.frombuffer(b"".join(topics), dtype=np.uint8),
+            heads=heads,
+            topics=topics,
             hosts=hosts,
             host_sizes=host_sizes,
             kinds=kinds,
@@ -97,9 +109,19 @@ class Block:
             sizes=sizes,
             packings=packings,
             hash_count=hash_count,
+            ordinary=order[:ordinary_count],
+            delayed=order[ordinary_count:],
+            ordinary_heads=[head for head in range(head_count) if counts[head]],
+            delayed_heads=[head for head in range(head_count) if counts[head_count + head]],
+            positions=np.zeros(count, dtype=np.int64),
+            offsets=np.zeros(count, dtype=np.int64),
         )
 
     def head_of(self, chosen: Int64s) -> Int64s:
         """The number of each chosen row's head."""
         heads: Int64s = self.messages.rows[chosen, ROW_HEAD]
         return heads
+
+    def sizes_of(self, chosen: Int64s) -> Int64s:
+        """The size of each chosen row's record."""
+        return self.sizes if len(chosen) == len(self.sizes) else self.sizes[chosen]

@@ -98,7 +98,7 @@ def _plan_packing(
 
 @kernel(
     f"int64({BYTES}, int64[:, ::1], int64[:, ::1], Array(uint8, 2, 'C', True), int64[::1], int64,"
-    "int64, int64[::1], int64[::1], int64[::1], int64[:, ::1])"
+    "int64, int64[::1], int64[::1], int64[::1], int64[:, ::1], int64[::1], int64[::1])"
 )
 def plan(
     texts: Bytes8,
@@ -112,13 +112,21 @@ def plan(
     dues: Int64s,
     sizes: Int64s,
     packings: Any,
+    order: Int64s,
+    head_counts: Int64s,
 ) -> int:
     """Which log, when due and how many bytes; returns the most key hashes that there can be.
 
-    A message with a level has no due time yet: that is counted from its store time. `packings` says
-    of delayed ones how they are packed (`packed.PLACE_KEPT`).
+    A message with a level has no due time yet: that is counted from its store time.
+
+    Args:
+        packings: gets of delayed messages how they are packed (`packed.PLACE_KEPT`).
+        order: gets the rows of ordinary messages, and behind them those of delayed ones.
+        head_counts: how many rows of each head are ordinary, and behind that how many are delayed,
+            is added to it.
     """
     hash_count = 0
+    ordinary_count = delayed_count = 0
     for row in range(len(rows)):
         head = rows[row, ROW_HEAD]
         kind, due_ms = KIND_ORDINARY, 0
@@ -151,10 +159,21 @@ def plan(
                 is_rare = flag | heads[head, HEAD_SYS_FLAG] | times
                 size = PACKED_SIZE + (RARE_SIZE if is_rare else 0) + kept + topic_size
                 size += rows[row, ROW_BODY_END] - rows[row, ROW_BODY_START]
+        if kind == KIND_ORDINARY:
+            order[ordinary_count] = row
+            ordinary_count += 1
+            head_counts[head] += 1
+        else:  # from behind, for now
+            delayed_count += 1
+            order[len(rows) - delayed_count] = row
+            head_counts[len(heads) + head] += 1
         kinds[row] = kind
         dues[row] = due_ms if kind == KIND_TIMER else 0
         sizes[row] = size
         hash_count += 1 + (rows[row, ROW_KEYS_END] - rows[row, ROW_KEYS_START] + 1) // 2
+    for place in range(delayed_count // 2):
+        first, last = ordinary_count + place, len(rows) - 1 - place
+        order[first], order[last] = order[last], order[first]
     return hash_count
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -47,6 +48,8 @@ class RowsResult(NamedTuple):
     store_host: bytes
     ordinary_error: BrokerError | None
     delayed_error: BrokerError | None
+    delayed_count: int
+    """Of the rows, however they fared."""
 
     def part(self, start: int, end: int) -> RowsResult:
         """Of rows [start, end)."""
@@ -55,12 +58,13 @@ class RowsResult(NamedTuple):
             offsets=self.offsets[start:end],
             dues=self.dues[start:end],
             is_delayed=self.is_delayed[start:end],
+            delayed_count=int(np.count_nonzero(self.is_delayed[start:end])),
         )
 
     @property
     def counts(self) -> tuple[int, int, int]:
         """How many were accepted, how many of these are delayed, how many were refused."""
-        delayed = int(np.count_nonzero(self.is_delayed))
+        delayed = self.delayed_count
         ordinary = len(self.is_delayed) - delayed
         taken = 0 if self.ordinary_error else ordinary
         waiting = 0 if self.delayed_error else delayed
@@ -69,7 +73,9 @@ class RowsResult(NamedTuple):
 
 def total_counts(results: Sequence[RowsResult]) -> tuple[int, int, int]:
     """The counts of all results together."""
-    accepted, delayed, refused = np.sum([result.counts for result in results], axis=0).tolist()
+    accepted = delayed = refused = 0
+    for counts in [result.counts for result in results]:
+        accepted, delayed, refused = accepted + counts[0], delayed + counts[1], refused + counts[2]
     return accepted, delayed, refused
 
 
@@ -117,7 +123,7 @@ class BlockPutter:
         return [
             RowsResult(
                 *(block.positions, block.offsets, block.dues, block.kinds > 0, host),
-                *(ordinary_error, delayed_error),
+                *(ordinary_error, delayed_error, len(block.delayed)),
             )
             for block in blocks
         ]
@@ -156,12 +162,11 @@ class BlockPutter:
         found = []
         for block, rows in zip(blocks, chosen, strict=True):
             of_head = np.empty(len(block.heads), dtype=np.int64)
-            heads = block.head_of(rows)
-            for head in set(heads.tolist()):
+            for head in block.ordinary_heads:
                 said = block.messages.heads[head]
                 number = self._core.queues.number_of(said.topic, said.queue_id)
                 of_head[head] = places.setdefault(number, len(places))
-            found.append(of_head[heads])
+            found.append(of_head[block.head_of(rows)])
         return list(places), _joined(found)
 
     def _index(  # noqa: PLR0913 - columns of one append, private
@@ -175,9 +180,8 @@ class BlockPutter:
         counts: Int64s,
     ) -> None:
         """Let the consume queues point to records that are durable."""
-        starts = np.zeros(len(names), dtype=np.int64)
-        np.cumsum(counts[:-1], out=starts[1:])
-        cuts = [*starts.tolist(), len(positions)]
+        cuts = [0, *accumulate(counts.tolist())]
+        starts = np.array(cuts[:-1], dtype=np.int64)
         units = np.empty(len(positions), dtype=UNIT_DTYPE)
         at = 0
         for block, rows in zip(blocks, chosen, strict=True):
@@ -252,7 +256,7 @@ class BlockPutter:
         for block, rows in zip(blocks, chosen, strict=True):
             heads = block.head_of(rows)
             numbers = np.zeros(len(block.heads), dtype=np.int32)
-            for head in set(heads.tolist()):
+            for head in block.delayed_heads:
                 numbers[head] = core.timeline.topics.number_of(block.messages.heads[head].topic)
             topics.append(numbers[heads])
             queue_ids.append(block.heads[heads, HEAD_QUEUE_ID].astype(np.int32))
@@ -291,7 +295,7 @@ def _records(  # noqa: PLR0913 - columns of one append, private
         end = at + len(rows)
         block.positions[rows] = positions[at:end]
         block.offsets[rows] = offsets[at:end]
-        out = np.empty(int(block.sizes[rows].sum()), dtype=np.uint8)
+        out = np.empty(int(np.add.reduce(block.sizes_of(rows))), dtype=np.uint8)
         found = np.empty(block.hash_count, dtype=np.uint32)
         places = np.empty(block.hash_count, dtype=np.int64)
         messages = block.messages
@@ -321,7 +325,9 @@ def _end_of(log: Log, blocks: list[Block]) -> int:
 
 
 def _sizes(blocks: list[Block], chosen: list[Int64s]) -> Int64s:
-    sizes: Int64s = _joined([block.sizes[rows] for block, rows in zip(blocks, chosen, strict=True)])
+    sizes: Int64s = _joined(
+        [block.sizes_of(rows) for block, rows in zip(blocks, chosen, strict=True)]
+    )
     return sizes
 
 

@@ -207,9 +207,11 @@ class Log(LogReader):
                 limit=capacity,
                 found=int(sizes.max()),
             )
-        positions = np.empty(len(sizes), dtype=np.int64)
-        ends = np.cumsum(sizes, dtype=np.int64)
+        ends = sizes.cumsum(dtype=np.int64)
         done, end = 0, self.end
+        if len(sizes) and int(ends[-1]) <= self.base_of(end) + capacity - end:  # as most often
+            return ends - sizes + end, end + int(ends[-1])
+        positions = np.empty(len(sizes), dtype=np.int64)
         while done < len(sizes):
             room = self.base_of(end) + capacity - end
             before = int(ends[done - 1]) if done else 0

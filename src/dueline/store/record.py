@@ -138,8 +138,8 @@ class Record:
             return 0
         return number if number > self.position else _nearest(number, self.position)
 
-    def encode(self) -> bytes:
-        """The record's bytes with the mark as it is; see `seal` for making its check."""
+    def encode(self, mark: int | None = None) -> bytes:
+        """The record's bytes, with another mark if one is given; see `seal` for its check."""
         header = layout.header(len(self.born_host), len(self.store_host)).pack(
             self.size_bytes,
             self.magic,
@@ -154,7 +154,7 @@ class Record:
             self.store_ms,
             self.store_host,
             self.reconsume_times,
-            self.mark & _MASK64,
+            (self.mark if mark is None else mark) & _MASK64,
             len(self.body),
         )
         topic_size = len(self.topic).to_bytes(1 if self.magic == MAGIC else 2, "big")
@@ -415,8 +415,8 @@ def _decode_fields(
 def seal(record: Record) -> bytes:
     """Encode a record whose mark's check is made to match; the mark's flags and number stay."""
     mark = record.mark & ~MARK_CHECK_MASK | MARK_PRESENT
-    unchecked = replace(record, mark=mark)
-    return replace(record, mark=mark | _check_of(unchecked, body_crc(record.body))).encode()
+    unchecked = record if record.mark == mark else replace(record, mark=mark)
+    return record.encode(mark | _check_of(unchecked, body_crc(record.body)))
 
 
 def tail_check(tail: bytes | memoryview) -> int:

@@ -190,7 +190,8 @@ class Store:
         """Accept rows of messages together, with one fsync per log; for compiled code."""
         results = BlockPutter(self._core).put(parts)
         self._seal_if_full()
-        self._tell(lambda each: each.accepted(*total_counts(results)))
+        counts = total_counts(results)
+        self._tell(lambda each: each.accepted(*counts))
         return results
 
     def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:

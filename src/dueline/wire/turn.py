@@ -112,7 +112,8 @@ class TurnLimits:
     level_max: int
     delay_max_ms: int
 
-    def numbers(self, now_ms: int) -> Int64s:
+    def numbers(self) -> Int64s:
+        """By `LIMIT_…`, without the time that it is."""
         limits = np.zeros(LIMIT_WIDTH, dtype=np.int64)
         limits[LIMIT_FRAME] = self.frame_size_bytes_max - 4
         limits[LIMIT_HEADER] = READ_HEADER_SIZE_BYTES_MAX
@@ -121,7 +122,6 @@ class TurnLimits:
         limits[LIMIT_BATCH] = self.batch_count_max
         limits[LIMIT_LEVEL] = self.level_max
         limits[LIMIT_DELAY_MS] = self.delay_max_ms
-        limits[LIMIT_NOW_MS] = now_ms
         return limits
 
 
@@ -149,7 +149,7 @@ class TurnReader:
         Args:
             actions: what properties mean, by name.
         """
-        self._limits = limits
+        self._limits = limits.numbers()
         names = [name.encode() for name in actions]
         ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
         self._names = np.frombuffer(b"".join(names), dtype=np.uint8)
@@ -179,9 +179,9 @@ class TurnReader:
         for channel, piece in enumerate(pieces):
             spans[channel] = at, at + len(piece)
             at += len(piece)
-        limits = self._limits.numbers(now_ms)
+        self._limits[LIMIT_NOW_MS] = now_ms
         kernels.read_turn(
-            *(data, spans, self._names, self._actions, limits),
+            *(data, spans, self._names, self._actions, self._limits),
             *(self._frames, self._rows, self._heads, self._texts, self._counts),
         )
         row_count, head_count, text_size, frame_count = self._counts.tolist()

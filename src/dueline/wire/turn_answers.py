@@ -6,6 +6,7 @@ frames take at most.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -54,7 +55,7 @@ def encode_answers(  # noqa: PLR0913 - columns of one turn
         dues: of each message; 0: it is not delayed.
     """
     topics = [head.topic.encode() for head in messages.heads]
-    ends = np.cumsum([0, *map(len, topics)], dtype=np.int64)
+    ends = np.array([0, *accumulate(map(len, topics))], dtype=np.int64)
     broker = broker_name.encode()
     rows = messages.rows
     id_sizes = rows[:, ROW_ID_END] - rows[:, ROW_ID_START]

@@ -218,7 +218,7 @@ def test_a_result_can_be_cut_and_counted() -> None:
     error = BrokerError("no")
     result = RowsResult(
         *(numbers, numbers, numbers, np.array([False, True, True]), b"host"),
-        *(None, error),
+        *(None, error, 2),
     )
 
     assert result.counts == (1, 0, 2)

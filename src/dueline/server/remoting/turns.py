@@ -31,6 +31,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -78,6 +79,9 @@ MANY_UNDER_WAY: Final = 32
 the disk together take two writes, and two fsyncs."""
 KERNELS: Final = (ANSWER_KERNELS, TURN_KERNELS, SIGNATURE_KERNELS)
 """In this order they become ready: what is read can be answered."""
+
+_ANSWERED: Final = (FRAME_OPAQUE, FRAME_FIRST_ROW, FRAME_ROW_COUNT)
+"""What the first columns of an answer are made of."""
 
 log = logging.getLogger(__name__)
 
@@ -253,9 +257,7 @@ class Turns:
         kernels = compiled.ready(ANSWER_KERNELS)
         frames, messages = sent.frames, sent.messages
         answers = np.empty((len(frames), ANSWER_WIDTH), dtype=np.int64)
-        answers[:, 0] = frames[:, FRAME_OPAQUE]
-        answers[:, 1] = frames[:, FRAME_FIRST_ROW]
-        answers[:, 2] = frames[:, FRAME_ROW_COUNT]
+        answers[:, :3] = frames[:, _ANSWERED]
         queue_ids = np.array([head.queue_id for head in messages.heads], dtype=np.int64)
         answers[:, 3] = queue_ids[frames[:, FRAME_HEAD]]
         answers[:, 4] = frames[:, FRAME_HEAD]
@@ -287,7 +289,7 @@ class _Walk:
         self._turn = turn
         self._channels = channels
         self._pieces = pieces
-        self._starts = np.cumsum([0, *map(len, pieces)]).tolist()
+        self._starts = [0, *accumulate(map(len, pieces))]
         self._heads: list[Head | None] = [None] * len(turn.heads)
         self._taken: list[tuple[Channel, int, int, int]] = []
         self._admitted: tuple[object, Any] | None = None
