@@ -106,9 +106,14 @@ def ready(name: str) -> Any | None:
     return _modules.get(name)
 
 
-def load_soon(names: Sequence[str]) -> threading.Thread:
-    """Compile or load modules of kernels in the background; the thread ends when they are ready."""
-    thread = threading.Thread(target=load, args=(names,), name="kernels", daemon=True)
+def load_soon(names: Sequence[str], then: Callable[[], None]) -> threading.Thread:
+    """Compile or load modules of kernels in the background; when they are ready, call `then`."""
+
+    def run() -> None:
+        load(names)
+        then()
+
+    thread = threading.Thread(target=run, name="kernels", daemon=True)
     thread.start()
     return thread
 

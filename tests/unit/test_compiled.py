@@ -96,16 +96,16 @@ import logging, sys
 logging.basicConfig(level="INFO", stream=sys.stdout, format="%(message)s")
 sys.modules["numba"] = sys.modules["llvmlite"] = None
 from dueline import compiled
-thread = compiled.load_soon(["{CRCS}"])
+thread = compiled.load_soon(["{CRCS}"], then=lambda: print("then"))
 thread.join()
 print(compiled.ready("{CRCS}"))
 """
     lines = finish(start(tmp_path, script))
 
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert "Numba cannot be used" in lines[0]
     assert "slower" in lines[0]
-    assert lines[1] == "None"
+    assert lines[1:] == ["then", "None"]
 
 
 def test_without_a_place_to_write_to_kernels_are_compiled_all_the_same(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
+import gc
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,13 @@ def test_everything_is_there_again_after_a_restart(tmp_path: Path) -> None:
         wait_until(lambda: visible_bodies(broker) == ["now", "carried over"], "the carried one")
         assert broker.store.pending_count() == 1
         assert broker.broker.offsets.get("g", "orders") == {0: 1}
+
+
+def test_what_a_broker_begins_with_is_not_looked_through_for_garbage(tmp_path: Path) -> None:
+    gc.unfreeze()
+    with running(replace(small_config(tmp_path), compiled=False)):
+        assert gc.get_freeze_count() > 10_000
+    gc.unfreeze()
 
 
 def test_stopping_leaves_no_thread(tmp_path: Path) -> None:
