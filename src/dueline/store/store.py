@@ -168,7 +168,6 @@ class Store:
     def put(self, message: Message) -> PutResult:
         """Accept one message; returns when it is durable."""
         self._accepted([result := self._putter.put(message)])
-        self._seal_if_full()
         return result
 
     def check(self, message: Message) -> None:
@@ -182,36 +181,36 @@ class Store:
     def put_all(self, messages: Sequence[Message]) -> list[PutResult | BrokerError]:
         """Accept messages together, with one fsync per log; each is answered on its own."""
         results = self._putter.put_all(messages)
-        self._seal_if_full()
         self._accepted(results)
         return results
 
     def put_rows(self, parts: Sequence[MessageRows]) -> list[RowsResult]:
         """Accept rows of messages together, with one fsync per log; for compiled code."""
         results = BlockPutter(self._core).put(parts)
-        self._seal_if_full()
-        counts = total_counts(results)
-        self._tell(lambda each: each.accepted(*counts))
+        self._settle(*total_counts(results))
         return results
 
     def put_many(self, table: pa.Table, *, admit: Admit | None = None) -> PutManyResult:
         """Accept a table of delayed messages (`SCHEDULE_SCHEMA`) if `admit` does, all or none."""
         result = self._tables.put_many(table, admit)
-        self._seal_if_full()
-        self._tell(lambda each: each.accepted(result.count, result.count, 0))
+        self._settle(result.count, result.count, 0)
         return result
 
     def put_encoded(self, rows: Bulk) -> PutManyResult:
         """Accept rows that `bulk.encode` made, all of them or none."""
         result = self._tables.put_encoded(rows)
-        self._seal_if_full()
-        self._tell(lambda each: each.accepted(result.count, result.count, 0))
+        self._settle(result.count, result.count, 0)
         return result
 
     def _accepted(self, results: Sequence[PutResult | BrokerError]) -> None:
         dues_ms = [each.due_ms for each in results if isinstance(each, PutResult)]
         count, delayed = len(dues_ms), len(dues_ms) - dues_ms.count(None)
-        self._tell(lambda each: each.accepted(count, delayed, len(results) - count))
+        self._settle(count, delayed, len(results) - count)
+
+    def _settle(self, count: int, delayed_count: int, refused_count: int) -> None:
+        """What every put ends with."""
+        self._seal_if_full()
+        self._tell(lambda each: each.accepted(count, delayed_count, refused_count))
 
     def begin_queues(self, firsts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """Let queues that are new begin at these offsets, durably; returns the next of each."""
