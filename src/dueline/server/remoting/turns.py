@@ -74,6 +74,13 @@ SEVERAL: Final = 4
 those that are looked at together."""
 LOOKS_MAX: Final = 16
 """However little each of them brings."""
+EMPTY_LOOKS_MAX: Final = 4
+"""Of these, while fewer connections have sent something than of late: those that were answered
+together come back one after the other, and who comes alone takes a write of its own."""
+USUAL: Final = 0.9
+"""Which part of the connections of late is enough."""
+DECAY: Final = 0.9
+"""What is left of their number after a turn that had fewer."""
 MANY_UNDER_WAY: Final = 32
 """With so many of late also a small turn is done by kernels: rows and single messages that wait for
 the disk together take two writes, and two fsyncs."""
@@ -125,7 +132,8 @@ class Turns:
         self._size_bytes_min = size_bytes_min
         self._pieces: dict[Channel, list[bytes]] = {}
         self._size_bytes = 0
-        self._looked_bytes = self._look_count = 0
+        self._looked_bytes = self._look_count = self._empty_look_count = 0
+        self._usual_count = 0.0
 
     @property
     def is_ready(self) -> bool:
@@ -146,17 +154,29 @@ class Turns:
             self._end()
 
     def _look(self) -> None:
-        """Begin when nothing more has come: while several are under way, more follow at once."""
-        has_more = self._size_bytes != self._looked_bytes and self._look_count < LOOKS_MAX
-        if has_more and self._sending.shares_fsyncs(SEVERAL):
+        """Begin when nothing more comes: while several are under way, more follow at once."""
+        if not self._pieces:
+            return  # so much had come that it was not waited for
+        if self._looks_again() and self._sending.shares_fsyncs(SEVERAL):
             self._looked_bytes = self._size_bytes
             self._look_count += 1
             self._hub.loop.call_soon(self._look)
-        elif self._pieces:
+        else:
             self._end()
 
+    def _looks_again(self) -> bool:
+        """Has more come, or did more connections send something of late?"""
+        if self._look_count >= LOOKS_MAX:
+            return False
+        if self._size_bytes != self._looked_bytes:
+            return True
+        self._empty_look_count += 1
+        are_fewer = len(self._pieces) < self._usual_count * USUAL
+        return are_fewer and self._empty_look_count <= EMPTY_LOOKS_MAX
+
     def _end(self) -> None:
-        self._looked_bytes = self._look_count = 0
+        self._looked_bytes = self._look_count = self._empty_look_count = 0
+        self._usual_count = max(float(len(self._pieces)), self._usual_count * DECAY)
         pieces, self._pieces = self._pieces, {}
         self._size_bytes = 0
         channels, gathered = [], []

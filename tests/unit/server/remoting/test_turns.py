@@ -27,8 +27,8 @@ from dueline.server.remoting import channel
 from dueline.server.remoting.limits import Limits
 from dueline.server.remoting.query import Queries
 from dueline.server.remoting.send import Sends, row_actions
+from dueline.server.remoting.turns import EMPTY_LOOKS_MAX, LOOKS_MAX, Turns
 from dueline.server.remoting.turns import KERNELS as TURNS
-from dueline.server.remoting.turns import LOOKS_MAX, Turns
 from dueline.wire import Command
 from dueline.wire.batch import BatchMessage, encode_batch
 from dueline.wire.turn import TurnLimits, TurnReader
@@ -409,13 +409,14 @@ def test_answers_that_cannot_be_made_are_errors(
     assert (world.hub.request_count, world.hub.request_size_bytes) == (0, 0)
 
 
-def arriving(world: RemotingWorld, clients: Sequence[Client]) -> None:
-    """Each of them sends in another turn of the loop."""
+def arriving(world: RemotingWorld, clients: Sequence[Client], *, gap: int = 0) -> None:
+    """Each of them sends in another turn of the loop, so many turns behind the one before."""
 
     async def arrive() -> None:
         for number, client in enumerate(clients, 1):
             client.channel.data_received(frame(number))
-            await asyncio.sleep(0)
+            for _ in range(1 + gap):
+                await asyncio.sleep(0)
 
     world.loop.run_until_complete(arrive())
     world.settle()
@@ -434,6 +435,28 @@ def test_while_several_are_under_way_those_that_follow_are_waited_for(
     arriving(world, clients)
     assert rows.call_count == 6
     assert [len(client.read()) for client in clients] == [2] * 5
+
+
+def test_as_many_as_of_late_are_waited_for_a_little_longer(
+    both: tuple[RemotingWorld, Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, rows = both
+    clients = [world.client(port=40_000 + number) for number in range(5)]
+    monkeypatch.setattr(world.context.sending, "shares_fsyncs", lambda count: True)
+    arriving(world, clients)
+    assert rows.call_count == 1
+
+    arriving(world, clients, gap=1)
+    assert rows.call_count == 2
+
+    arriving(world, clients, gap=EMPTY_LOOKS_MAX + 2)
+    assert rows.call_count == 2 + 5, "after some looks in vain nobody is waited for"
+
+    for _ in range(30):
+        arriving(world, clients[:1])
+    rows.call_count = 0
+    arriving(world, clients[:2], gap=1)
+    assert rows.call_count == 2, "they were fewer of late"
 
 
 def test_nobody_waits_for_ever_for_those_that_follow(
