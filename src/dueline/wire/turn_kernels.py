@@ -10,12 +10,12 @@ is "not understood".
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import eight, is_same, put_bytes, put_short, u32
+from dueline.byte_kernels import begins, eight, is_same, put_bytes, put_short, u32
 from dueline.compiled import BYTES, kernel
 from dueline.message_rows import (
     ROW_BODY_END,
@@ -87,6 +87,9 @@ __all__ = ["read_turn"]
 
 Bytes8 = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
+
+_TRUE: Final = np.frombuffer(b"true", dtype=np.uint8)
+_FALSE: Final = np.frombuffer(b"false", dtype=np.uint8)
 
 
 @kernel(f"int64({BYTES}, int64[::1], uint8[::1], int64)")
@@ -175,19 +178,10 @@ def _write_text(data: Bytes8, header: Int64s, texts: Bytes8, at: int, size_max: 
 def _is_batch(data: Bytes8, header: Int64s) -> int:
     """1: a batch, 0: one message, -1: not understood."""
     start, end = header[2 * FIELD_BATCH], header[2 * FIELD_BATCH + 1]
-    is_true = False
-    if start >= 0:
-        if end - start == 4:
-            is_true = (
-                data[start] == 0x74
-                and data[start + 1] == 0x72
-                and data[start + 2] == 0x75
-                and data[start + 3] == 0x65
-            )
-            if not is_true:
-                return -1
-        elif not (end - start == 5 and data[start] == 0x66 and data[start + 4] == 0x65):
-            return -1
+    is_true = start >= 0 and end - start == len(_TRUE) and begins(data, start, end, _TRUE)
+    is_false = start < 0 or (end - start == len(_FALSE) and begins(data, start, end, _FALSE))
+    if not is_true and not is_false:
+        return -1
     return 1 if is_true or header[HEADER_CODE] == BATCH_CODE else 0
 
 

@@ -116,6 +116,8 @@ def test_sends_of_producers_are_understood(turns: TurnReader, properties: str) -
         ("UNIQ_KEY\x01A", {"g": "-1"}),
         ("UNIQ_KEY\x01A", {"g": ""}),
         ("UNIQ_KEY\x01A", {"m": "1"}),
+        ("UNIQ_KEY\x01A", {"m": "fence"}),
+        ("UNIQ_KEY\x01A", {"m": "tree"}),
         ("UNIQ_KEY\x01A", {"z": "x"}),
     ],
 )
