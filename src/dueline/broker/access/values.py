@@ -216,7 +216,7 @@ def check_name(name: str) -> None:
     if not USER_NAME.fullmatch(name) or name.startswith(OWN_PREFIX):
         raise InvalidRequest(
             "user: expected a name of 1 to 64 letters, digits and _ . @ % | + -, not beginning "
-            f"with @, found {name[:200]!r}",
+            f"with @, found {name!r:.200}",
             field="user",
         )
 
