@@ -139,7 +139,7 @@ class Cluster:
     async def queues(self, topic: str, *, for_writing: bool = False) -> list[TopicQueue]:
         """The queues of a topic, in order; for writing also those it would have."""
         try:
-            route = self._fresh(topic) or await self._asked(topic)
+            route = await self._route(topic)
             found = route.writing if for_writing else route.reading
         except NotFound:
             if not for_writing:
@@ -161,7 +161,7 @@ class Cluster:
     async def broker(self, topic: str, broker_name: str) -> AnyConnection:
         """A connection to a broker of a topic."""
         try:
-            route = self._fresh(topic) or await self._asked(topic)
+            route = await self._route(topic)
         except NotFound:
             route = await self._route(DEFAULT_TOPIC)
         address = route.masters.get(broker_name)

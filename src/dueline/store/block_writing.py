@@ -73,9 +73,7 @@ class RowsResult(NamedTuple):
 
 def total_counts(results: Sequence[RowsResult]) -> tuple[int, int, int]:
     """The counts of all results together."""
-    accepted = delayed = refused = 0
-    for counts in [result.counts for result in results]:
-        accepted, delayed, refused = accepted + counts[0], delayed + counts[1], refused + counts[2]
+    accepted, delayed, refused = map(sum, zip(*[each.counts for each in results], strict=True))
     return accepted, delayed, refused
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,14 @@ from dueline.broker.access import (
 )
 from dueline.message import encode_properties
 from dueline.server.process import KERNELS
+from dueline.server.remoting import turn_guard
 from dueline.server.remoting.admin import Admin
 from dueline.server.remoting.send import Sends, row_actions
-from dueline.server.remoting.turn_guard import TurnGuard
+from dueline.server.remoting.turn_guard import TurnGuard, _is_signed
 from dueline.server.remoting.turns import Turns
 from dueline.wire import Command, RequestCode
 from dueline.wire.headers import SendRequest
-from dueline.wire.turn import TurnReader
+from dueline.wire.turn import FRAME_BODY_START, FRAME_END, Turn, TurnReader
 
 pytest.importorskip("numba")
 
@@ -116,6 +117,27 @@ def test_signed_sends_of_users_who_may_are_rows(guarded: tuple[RemotingWorld, Ro
     assert rows.count == 5
     assert codes(world, send(6, "admin", topic="others")) == [0]
     assert rows.count == 6
+
+
+def test_a_long_one_by_itself_is_looked_at_too(
+    guarded: tuple[RemotingWorld, Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the standard library, as it takes no less by kernels."""
+    world, rows = guarded
+    checked_sizes = []
+
+    def is_signed(turn: Turn, frame: Sequence[int], keys: Sequence[bytes]) -> bool:
+        checked_sizes.append(frame[FRAME_END] - frame[FRAME_BODY_START])
+        return _is_signed(turn, frame, keys)
+
+    monkeypatch.setattr(turn_guard, "_is_signed", is_signed)
+    body = b"x" * 7_900
+
+    assert codes(world, send(1, "clerk", body=body)) == [0]
+    altered = send(2, "clerk", body=body, arrived=body[1:] + b"y")
+    assert codes(world, altered) == [NO_PERMISSION]
+    assert rows.count == 1
+    assert checked_sizes == [7_900, 7_900]
 
 
 def test_long_and_short_ones_are_rows_beside_each_other(
