@@ -359,7 +359,7 @@ class Reading:
             result = store.read("t", 0, 0)
             queue = store._core.queues.get("t", 0)
             assert queue is not None
-            self._units = queue.read_bytes(0, 3)
+            self._units = queue.read(0, 3).tobytes()
             self._log = b"".join(result.chunks)
         self.read_count = 0
 

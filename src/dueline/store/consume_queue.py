@@ -23,6 +23,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from struct import Struct
 from typing import Any, Final
 from zlib import crc32
 
@@ -44,8 +45,11 @@ READ_UNITS_MAX: Final = 2 * BLOCK_UNITS
 """What reads more than this is not for those who read on."""
 FILLER_UNIT: Final = (0).to_bytes(8, "big") + 0x7FFFFFFF.to_bytes(4, "big") + bytes(8)
 assert UNIT_SIZE == len(FILLER_UNIT) == 20
+_place_in: Final = Struct(">qi").unpack_from
+"""A unit's position and size."""
 
 QueueUnits = npt.NDArray[Any]
+Bytes8 = npt.NDArray[np.uint8]
 Check = tuple[int, int]  # how many units, and their CRC-32
 Repair = Callable[[str, int, int, int], QueueUnits]
 """Gives the units of a topic's queue with offsets [start, end) as the log has them; size 0 where it
@@ -151,15 +155,27 @@ class ConsumeQueue:
             return in_memory
         return np.concatenate([units, in_memory], dtype=UNIT_DTYPE)  # as bytes the same as in files
 
-    def read_bytes(self, offset: int, count: int) -> bytes:
-        """The same as bytes, which is quicker where they are in memory."""
+    def at_hand(self, offset: int, count: int) -> tuple[Bytes8, int, int] | None:
+        """What `read` gives, if that needs no file: its bytes, where the first message begins and
+        where the last one ends."""
         stop = min(offset + count, self.end)  # first, as in `read`
         memory_start, memory = self._tail
-        if self.start <= offset and memory_start <= offset < stop:
-            return bytes(
-                memory[UNIT_SIZE * (offset - memory_start) : UNIT_SIZE * (stop - memory_start)]
-            )
-        return self.read(offset, count).tobytes()
+        if not self.start <= offset < stop:
+            return None
+        if offset >= memory_start:
+            at, end = 0, UNIT_SIZE * (stop - offset)
+            start = UNIT_SIZE * (offset - memory_start)
+            data = bytes(memory[start : start + end])
+            array = np.frombuffer(data, dtype=np.uint8)
+        else:
+            block = self._shelf.blocks.block(self, self._base_of(offset), offset, stop)
+            if block is None or stop > memory_start:
+                return None
+            at, end = UNIT_SIZE * (offset - block.first), UNIT_SIZE * (stop - block.first)
+            data, array = block.data, block.array[at:end]
+        first, _ = _place_in(data, at)
+        last, size = _place_in(data, end - UNIT_SIZE)
+        return array, first, last + size
 
     def needs_file(self, offset: int, count: int) -> bool:
         """Does `read` have to open one for this?"""

@@ -32,8 +32,11 @@ class Residence:
         self._found_s: dict[int, float] = {}  # by block
 
     def has(self, start: int, end: int) -> bool:
-        """Can these bytes of one segment be read without a wait? False also if nobody can tell."""
+        """Can these bytes be read without a wait? False also if nobody can tell, and where they
+        are not all in one segment."""
         base = self._log.base_of(start)
+        if end > base + self._log.segment_size_bytes:
+            return False
         oldest_s = self._clock_s() - KEPT_S
         first = (start - base) // BLOCK_SIZE_BYTES * BLOCK_SIZE_BYTES
         for at in range(base + first, end, BLOCK_SIZE_BYTES):

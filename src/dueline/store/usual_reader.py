@@ -17,7 +17,6 @@ import numpy as np
 
 from dueline import compiled
 from dueline.errors import NotFound
-from dueline.store.consume_queue import UNIT_SIZE
 from dueline.store.core import Core
 from dueline.store.residence import Residence
 from dueline.store.stretch import READ_KERNELS
@@ -57,35 +56,31 @@ class UsualReader:
         size_bytes_max: int,
         near_count: int,
     ) -> UsualRead | None:
-        """What `Reader.read` would find, if it finds records and all of them are usual.
+        """What `Reader.read` would find, if it finds records, all of them are usual, and no file
+        has to be opened for their units.
 
         Args:
             near_count: further from the end, records are read only if they are in memory.
+
         """
         kernels = compiled.ready(READ_KERNELS)
         queue = self._queues.get(topic, queue_id)
         if kernels is None or queue is None:
             return None
         start, end = queue.start, queue.end
-        if not start <= offset < end:
+        found = queue.at_hand(offset, count_max)
+        if found is None:
             return None
-        is_near = end - offset <= near_count
-        if not is_near and queue.needs_file(offset, count_max):
+        units, first, last = found
+        if end - offset > near_count and not self._has(first, last):
             return None
-        units = queue.read_bytes(offset, count_max)
-        if not units:  # gone meanwhile
-            return None
-        first = int.from_bytes(units[:8], "big")
         base = self._log.base_of(first)
-        if not is_near and not self._has(units, first):
-            return None
         try:
             segment = self._log.file_of(base).view()
         except NotFound:
             return None
         copied = kernels.copy_usual(
-            *(segment, base, np.frombuffer(units, dtype=np.uint8), offset),
-            *(size_bytes_max, self._buffer, HEAD_SIZE_MAX),
+            segment, base, units, offset, size_bytes_max, self._buffer, HEAD_SIZE_MAX
         )
         if copied <= 0:
             return None
@@ -97,8 +92,6 @@ class UsualReader:
         self._view[start:HEAD_SIZE_MAX] = head
         return bytes(self._view[start : HEAD_SIZE_MAX + size_bytes])
 
-    def _has(self, units: bytes, first: int) -> bool:
-        """Are the records of these units, which begin at `first`, in memory?"""
-        last = units[-UNIT_SIZE:]
-        end = int.from_bytes(last[:8], "big") + int.from_bytes(last[8:12], "big")
+    def _has(self, first: int, end: int) -> bool:
+        """Are the records [first, end) in memory?"""
         return 0 < end - first <= SIZE_BYTES_MAX and self._residence.has(first, end)

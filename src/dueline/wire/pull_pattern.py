@@ -66,7 +66,7 @@ class PullNumbers(NamedTuple):
 class PullPattern:
     """The header of a pull without its numbers."""
 
-    __slots__ = ("_contents", "_match", "_places")
+    __slots__ = ("_contents", "_groups", "_match")
 
     def __init__(
         self, text: bytes, places: tuple[int, ...], contents: tuple[bytes, ...] = ()
@@ -75,7 +75,7 @@ class PullPattern:
         queue's id, its offset, the committed offset, `opaque` and perhaps the signature among
         that; `contents` stand around the numbers in what was signed."""
         self._match = re.compile(text).fullmatch
-        self._places = places
+        self._groups = tuple(place + 1 for place in places)
         self._contents = contents
 
     @property
@@ -121,19 +121,16 @@ class PullPattern:
         found = self._match(data, start + PREFIX_SIZE_BYTES, end)
         if found is None:
             return None
-        values = found.groups()
+        content = signature = b""
         if not self._contents:
-            queue_id, offset, commit_offset, opaque = map(values.__getitem__, self._places)
-            content = signature = b""
+            queue_id, offset, commit_offset, opaque = found.group(*self._groups)
         else:
-            queue_id, offset, commit_offset, opaque, signature = map(
-                values.__getitem__, self._places
-            )
+            queue_id, offset, commit_offset, opaque, signature = found.group(*self._groups)
             first, second, third, last = self._contents
             # By the order of their names.
             content = b"".join((first, commit_offset, second, queue_id, third, offset, last))
-        numbers = int(queue_id), int(offset), int(commit_offset), int(opaque)
-        made: PullNumbers = _new_tuple(PullNumbers, (*numbers, content, signature))
+        numbers = int(queue_id), int(offset), int(commit_offset), int(opaque), content, signature
+        made: PullNumbers = _new_tuple(PullNumbers, numbers)
         return made
 
 

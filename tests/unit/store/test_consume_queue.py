@@ -369,6 +369,7 @@ def test_a_read_is_the_same_from_blocks_and_as_bytes(tmp_path: Path, file_units:
     add(queues, *range(2_500, 2_600), is_flushed=False)
     queue = queues.by_number(0)
     generator = random.Random(5)
+    at_hand_count = 0
 
     for _ in range(300):
         offset, count = generator.randrange(2_600), generator.choice([1, 32, 600, 2_000])
@@ -376,9 +377,15 @@ def test_a_read_is_the_same_from_blocks_and_as_bytes(tmp_path: Path, file_units:
         end_of_file = offset - offset % file_units + file_units
         assert found == list(range(offset, offset + len(found)))
         assert len(found) >= min(count, min(end_of_file, 2_600) - offset)
-        data = queue.read_bytes(offset, count)
-        assert np.frombuffer(data, dtype=UNIT_DTYPE)["position"].tolist() == found
-    assert queue.read_bytes(2_600, 1) == b""
+        at_hand = queue.at_hand(offset, count)
+        if at_hand is not None:
+            at_hand_count += 1
+            data, first, end = at_hand
+            units = np.frombuffer(data.tobytes(), dtype=UNIT_DTYPE)
+            assert units["position"].tolist() == found
+            assert (first, end) == (found[0], found[-1] + units["size"][-1])
+    assert 0 < at_hand_count < 300
+    assert queue.at_hand(2_600, 1) is None
 
 
 def test_what_is_flushed_behind_a_block_is_read(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import hmac
 import os
 import secrets
+from binascii import b2a_base64
+from collections.abc import Iterable
 from functools import lru_cache
+from hmac import compare_digest
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -30,10 +32,10 @@ __all__ = [
     "Seal",
     "begun",
     "check_secret",
+    "has_signed",
     "is_same",
     "new_secret",
     "pads_of",
-    "signature_from",
     "signature_of",
     "token_hash",
 ]
@@ -85,11 +87,7 @@ def signature_of(secret: bytes, *contents: bytes | memoryview) -> bytes:
     As RFC 2104 writes it, from where both hashes have taken in the secret: `hmac` looks the hash
     up by name and begins anew, and takes three times as long.
     """
-    return signature_from(begun(secret), *contents)
-
-
-def signature_from(both: Begun, *contents: bytes | memoryview) -> bytes:
-    """The same, for those who keep what `begun` has made of a secret."""
+    both = begun(secret)
     inner, outer = both[0].copy(), both[1].copy()
     for content in contents:
         if _PIECE_SIZE_BYTES < len(content) <= _PIECES_SIZE_MAX:
@@ -100,6 +98,22 @@ def signature_from(both: Begun, *contents: bytes | memoryview) -> bytes:
             inner.update(content)
     outer.update(inner.digest())
     return outer.digest()
+
+
+def has_signed(both: Iterable[Begun], content: bytes, signature: bytes) -> bool:
+    """Has one who knows one of these secrets signed this? The same as `signature_of` and `is_same`
+    say, for those who keep what `begun` has made of a secret and ask often.
+
+    Args:
+        signature: as clients write it, in base64; another way to write the same is not known here.
+    """
+    for begun_inner, begun_outer in both:
+        inner, outer = begun_inner.copy(), begun_outer.copy()
+        inner.update(content)
+        outer.update(inner.digest())
+        if compare_digest(b2a_base64(outer.digest(), newline=False), signature):
+            return True
+    return False
 
 
 @lru_cache(maxsize=_PADS_MAX)
@@ -120,7 +134,7 @@ def pads_of(secret: bytes) -> tuple[bytes, bytes]:
 
 def is_same(found: bytes, expected: bytes) -> bool:
     """Are they equal? Takes as long for the last byte as for the first."""
-    return hmac.compare_digest(found, expected)
+    return compare_digest(found, expected)
 
 
 class Seal:

@@ -399,7 +399,6 @@ class Channel(asyncio.Protocol):
         if self._unsent or self.room.is_paused:  # which may be too much: `write` says
             self.write((data,))
         elif self._transport is not None:
-            self.active_s = self._loop.time()
             self._send(self._transport, data)
 
     def _flush(self) -> None:

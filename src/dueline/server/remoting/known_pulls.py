@@ -39,7 +39,7 @@ from dueline.wire.codes import RequestCode
 from dueline.wire.headers import PullRequest
 from dueline.wire.pull_answer import encode_found_head
 from dueline.wire.pull_pattern import PREFIX_SIZE_BYTES, PullNumbers, PullPattern
-from dueline.wire.signature import NAME_FIELD, read_signature
+from dueline.wire.signature import NAME_FIELD
 
 __all__ = ["FAR_BEHIND", "KnownPulls"]
 
@@ -174,10 +174,8 @@ class _Patterns:
                 if self._learn_count < LEARN_COUNT_MAX:
                     self._learn_count += 1
                 standing = known.standing
-                if standing is not None:
-                    digest = read_signature(numbers.signature)
-                    if not standing.admits(numbers.content, digest):
-                        return None
+                if standing is not None and not standing.admits(numbers[4], numbers[5]):
+                    return None
                 return self._pulls.answer(known.head, numbers)
         if self._learn_count and end - start <= PATTERN_SIZE_MAX:
             self._learn(data[start:end])

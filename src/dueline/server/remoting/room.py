@@ -136,10 +136,12 @@ class Room:
 
     def flushed(self, buffered: int) -> None:
         """What was written is the transport's now, which has so much."""
-        self._pool.change(buffered - self._buffered - self._written)
-        self._written = 0
-        self._buffered = buffered
-        self.wake_soon()
+        if buffered or self._buffered or self._written:
+            self._pool.change(buffered - self._buffered - self._written)
+            self._written = 0
+            self._buffered = buffered
+        if self._waiting:
+            self.wake_soon()
 
     def sent(self, buffered: int) -> None:
         """The peer has read: the transport has so much now."""

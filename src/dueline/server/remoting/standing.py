@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dueline.broker.access import Access, Caller
-from dueline.broker.access.secrets import Begun, begun, is_same, signature_from
+from dueline.broker.access.secrets import Begun, begun, has_signed
 from dueline.server.remoting.requirements import Needs
 
 __all__ = ["Standing"]
@@ -54,13 +54,12 @@ class Standing:
         self._begun = [begun(key) for key in self._keys]
         self._state = state  # last: whoever changes users meanwhile makes another state
 
-    def admits(self, content: bytes, digest: bytes) -> bool:
-        """Has the caller signed this, and may do it? A question: nothing is written of it."""
+    def admits(self, content: bytes, signature: bytes) -> bool:
+        """Has the caller signed this, and may do it? A question: nothing is written of it.
+
+        Args:
+            signature: as it came, in base64.
+        """
         if self._access.state is self._state and not self._has_ending_keys:
-            both = self._begun
-        else:
-            both = [begun(key) for key in self.keys()]
-        for each in both:  # noqa: SIM110 - a generator takes half as long as a signature
-            if is_same(signature_from(each, content), digest):
-                return True
-        return False
+            return has_signed(self._begun, content, signature)
+        return has_signed([begun(key) for key in self.keys()], content, signature)

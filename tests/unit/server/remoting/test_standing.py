@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hmac
 from pathlib import Path
 
@@ -45,7 +46,7 @@ def access(tmp_path: Path, clock: ManualClock) -> Access:
 
 
 def signature(secret: str = SECRET, content: bytes = b"content") -> bytes:
-    return hmac.digest(secret.encode(), content, "sha1")
+    return base64.b64encode(hmac.digest(secret.encode(), content, "sha1"))
 
 
 def test_who_has_signed_and_may_is_admitted_each_time(access: Access) -> None:
