@@ -121,7 +121,6 @@ def _print_compiled(store: Store) -> None:
 def _answers(
     kernels: object, messages: MessageRows, columns: npt.NDArray[np.int64], result: RowsResult
 ) -> object:
-    columns[:, 4] = 0
     return encode_answers(
         kernels,
         messages,

@@ -14,6 +14,7 @@ A protocol's kernel makes rows (`dueline.wire.turn`), the store's writes them
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -116,7 +117,14 @@ class MessageRows:
             hosts=self.hosts,
         )
 
-    def host_rows(self) -> Bytes8:
-        """Hosts as an array with rows of `HOST_SIZE_MAX` bytes, zeros behind each."""
-        joined = b"".join(host.ljust(HOST_SIZE_MAX, b"\0") for host in self.hosts)
-        return np.frombuffer(joined, dtype=np.uint8).reshape(len(self.hosts), HOST_SIZE_MAX)
+    def host_rows(self) -> tuple[Bytes8, Int64s]:
+        """Hosts as an array with rows of `HOST_SIZE_MAX` bytes, zeros behind each; their sizes."""
+        return _host_table(tuple(self.hosts))
+
+
+@lru_cache(maxsize=64)  # most turns have the connections of the one before
+def _host_table(hosts: tuple[bytes, ...]) -> tuple[Bytes8, Int64s]:
+    """Nobody writes to them."""
+    joined = b"".join(host.ljust(HOST_SIZE_MAX, b"\0") for host in hosts)
+    sizes = np.array([len(host) for host in hosts], dtype=np.int64)
+    return np.frombuffer(joined, dtype=np.uint8).reshape(len(hosts), HOST_SIZE_MAX), sizes

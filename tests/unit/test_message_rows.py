@@ -32,11 +32,12 @@ def test_a_part_has_its_rows_alone() -> None:
 
 
 def test_hosts_have_rows_of_one_size() -> None:
-    hosts = rows_of(MESSAGES).host_rows()
+    hosts, sizes = rows_of(MESSAGES).host_rows()
 
     assert hosts.shape == (2, HOST_SIZE_MAX)
     assert hosts[0].tobytes() == HOST_UNKNOWN + bytes(12)
     assert hosts[1].tobytes() == pack_host("::1", 9)
+    assert sizes.tolist() == [len(HOST_UNKNOWN), HOST_SIZE_MAX]
 
 
 def test_messages_of_a_batch_have_flags_of_their_own() -> None:

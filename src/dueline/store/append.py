@@ -24,6 +24,7 @@ from itertools import chain
 from typing import Final, Generic, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dueline.store import control
 from dueline.store.core import Core
@@ -109,6 +110,17 @@ class Append(Generic[Rows]):
         else:  # a copy is quicker than a second write
             self._write([b"".join((byte_view(data), self._group_end()))])
 
+    @property
+    def end_size(self) -> int:
+        """How many bytes the end of their group takes."""
+        return 0 if self._numbers is None else control.encoded_size(len(self._numbers))
+
+    def write_with_room(self, data: npt.NDArray[np.uint8]) -> None:
+        """As `write`, with room for their group's end, `end_size` bytes, behind the records."""
+        if self._numbers is not None:
+            data[len(data) - self.end_size :].data[:] = self._group_end()
+        self._write([data])
+
     def write_parts(self, parts: Iterable[Bytes]) -> None:
         """As `write`, with the bytes in parts; each is written before the next one is asked for."""
         self._write(parts if self._numbers is None else chain(parts, [self._group_end()]))
@@ -154,4 +166,6 @@ def gate_shut(core: Core) -> Iterator[None]:
 def _with_end(sizes: Rows, number_count: int) -> Rows:
     """The sizes of a group's records, and of its end."""
     size = control.encoded_size(number_count)
-    return [*sizes, size] if isinstance(sizes, list) else np.append(sizes, size)
+    if isinstance(sizes, list):
+        return [*sizes, size]
+    return np.concatenate((sizes, np.array([size], dtype=np.int64)))

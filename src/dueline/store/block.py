@@ -86,8 +86,7 @@ class Block:
         """Plan rows; `kernels` are those of `BLOCK_KERNELS`."""
         count, head_count = len(messages), len(messages.heads)
         heads, topics = _head_table(tuple(messages.heads))
-        host_sizes = np.array([len(host) for host in messages.hosts], dtype=np.int64)
-        hosts = messages.host_rows()
+        hosts, host_sizes = messages.host_rows()
         columns = np.empty((4, count), dtype=np.int64)
         kinds, dues, sizes, order = columns
         packings = np.empty((count, PLACE_WIDTH), dtype=np.int64)

@@ -144,10 +144,12 @@ class BlockPutter:
             offsets = np.empty(len(sizes), dtype=np.int64)
             kernels.queue_offsets(queues, ends, offsets)
             mark = MARK_GROUP if is_group else 0
-            data, keys = _records(
-                kernels, blocks, chosen, positions, offsets, core.store_host, store_ms, mark, 0
+            data = np.empty(int(np.add.reduce(sizes)) + append.end_size, dtype=np.uint8)
+            keys = _records(
+                *(kernels, data, blocks, chosen, positions, offsets),
+                *(core.store_host, store_ms, mark, 0),
             )
-            append.write(data)
+            append.write_with_room(data)
             with core.indexing():
                 self._index(kernels, blocks, chosen, positions, queues, names, ends - firsts)
                 core.commit_keys.add(*keys, position_end=core.commit.end)
@@ -205,10 +207,12 @@ class BlockPutter:
             first_seq = core.next_seq
             offsets = self._delay_offsets(kernels, blocks, chosen)
             mark = MARK_DELAYED | group | first_seq
-            data, keys = _records(
-                kernels, blocks, chosen, positions, offsets, core.store_host, store_ms, mark, 1
+            data = np.empty(int(np.add.reduce(sizes)) + append.end_size, dtype=np.uint8)
+            keys = _records(
+                *(kernels, data, blocks, chosen, positions, offsets),
+                *(core.store_host, store_ms, mark, 1),
             )
-            append.write(data)
+            append.write_with_room(data)
             with core.indexing():
                 core.next_seq += count
                 core.note_segments(positions, first_seq)
@@ -274,6 +278,7 @@ class BlockPutter:
 
 def _records(  # noqa: PLR0913 - columns of one append, private
     kernels: Any,
+    data: npt.NDArray[np.uint8],
     blocks: list[Block],
     chosen: list[Int64s],
     positions: Int64s,
@@ -282,18 +287,18 @@ def _records(  # noqa: PLR0913 - columns of one append, private
     store_ms: int,
     mark: int,
     mark_step: int,
-) -> tuple[npt.NDArray[np.uint8], tuple[npt.NDArray[np.uint32], Int64s]]:
-    """The records' bytes, and their hashes with the position of each."""
+) -> tuple[npt.NDArray[np.uint32], Int64s]:
+    """Write the records to the beginning of `data`; their hashes with the position of each."""
     own_host = np.frombuffer(store_host, dtype=np.uint8)
-    parts, hashes, owners = [], [], []
-    at = 0
+    hashes, owners = [], []
+    at = start = 0
     for block, rows in zip(blocks, chosen, strict=True):
         if not len(rows):
             continue
         end = at + len(rows)
         block.positions[rows] = positions[at:end]
         block.offsets[rows] = offsets[at:end]
-        out = np.empty(int(np.add.reduce(block.sizes_of(rows))), dtype=np.uint8)
+        stop = start + int(np.add.reduce(block.sizes_of(rows)))
         found = np.empty(block.hash_count, dtype=np.uint32)
         places = np.empty(block.hash_count, dtype=np.int64)
         messages = block.messages
@@ -302,15 +307,14 @@ def _records(  # noqa: PLR0913 - columns of one append, private
             *(block.hosts, block.host_sizes, own_host, rows, block.kinds, block.dues, block.sizes),
             *(block.packings,),
             *(positions[at:end], offsets[at:end], store_ms, mark + at * mark_step, mark_step),
-            *(out, found, places),
+            *(data[start:stop], found, places),
         )
         if count < 0:
             raise AssertionError("records have another size than was planned")
-        parts.append(out)
         hashes.append(found[:count])
         owners.append(places[:count])
-        at = end
-    return _joined(parts), (_joined(hashes), _joined(owners))
+        at, start = end, stop
+    return _joined(hashes), _joined(owners)
 
 
 def _end_of(log: Log, blocks: list[Block]) -> int:

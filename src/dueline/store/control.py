@@ -25,9 +25,18 @@ import numpy as np
 
 from dueline.errors import CorruptRecord
 from dueline.message import CONTROL_TOPIC, HOST_UNKNOWN, SYS_ROLLBACK
+from dueline.store import layout
 from dueline.store.kernels import Int64s
 from dueline.store.layout import RECORD_SIZE_MIN
-from dueline.store.record import MARK_PRESENT, Record, seal
+from dueline.store.record import (
+    MAGIC,
+    MARK_CHECK_SHIFT,
+    MARK_PRESENT,
+    Record,
+    body_crc,
+    fold,
+    seal,
+)
 from dueline.store.states import CANCELLED, EXPIRED, MOVED
 
 __all__ = [
@@ -94,8 +103,32 @@ def encode(control: Control, *, position: int, store_ms: int) -> bytes:
 
 def group_end(places: Sequence[int] | Int64s, store_ms: int, numbers: Int64s) -> bytes:
     """The end of a group of records, for the last of these places."""
-    end = Control(kind=END, start=int(places[0]), count=len(places) - 1, numbers=numbers)
-    return encode(end, position=int(places[-1]), store_ms=store_ms)
+    start, position, count = int(places[0]), int(places[-1]), len(places) - 1
+    if not len(numbers):
+        return _plain_end(start, count, position, store_ms)
+    end = Control(kind=END, start=start, count=count, numbers=numbers)
+    return encode(end, position=position, store_ms=store_ms)
+
+
+def _plain_end(start: int, count: int, position: int, store_ms: int) -> bytes:
+    """The same as `encode`, which takes ten times as long, and every group has one."""
+    body = _HEAD.pack(END, start, count, 0)
+    crc = body_crc(body)
+    mark = MARK_PRESENT | (_PLAIN_CHECK ^ fold(crc)) << MARK_CHECK_SHIFT
+    head = layout.header(len(HOST_UNKNOWN), len(HOST_UNKNOWN)).pack(
+        *(len(_PLAIN), MAGIC, crc, 0, 0, 0, position, SYS_ROLLBACK),
+        *(store_ms, HOST_UNKNOWN, store_ms, HOST_UNKNOWN, 0, mark, len(body)),
+    )
+    return b"".join((head, body, _PLAIN_TAIL))
+
+
+_PLAIN: Final = encode(Control(kind=END), position=0, store_ms=0)
+_PLAIN_BODY: Final = slice(layout.HEADER_SIZE, layout.HEADER_SIZE + _HEAD.size)
+_PLAIN_TAIL: Final = _PLAIN[_PLAIN_BODY.stop :]
+_PLAIN_CHECK: Final = fold(body_crc(_PLAIN[_PLAIN_BODY])) ^ (
+    int.from_bytes(_PLAIN[layout.MARK_AT : layout.BODY_SIZE_AT], "big") >> MARK_CHECK_SHIFT & 0xFFFF
+)
+"""The check of an end without what its body adds. It is an XOR; equal times take each other out."""
 
 
 def encoded_size(number_count: int) -> int:

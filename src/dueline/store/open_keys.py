@@ -1,15 +1,17 @@
 """Entries of a key index that are in memory only, and are found quickly all the same.
 
 A put brings a few entries, as two small arrays. Some dozens of such are looked through one by one;
-more are gathered into one pair of arrays in order of hash, and two of these into one that is twice
-as long, up to a limit. So each entry is moved a few times, a lookup is a binary search in a few
-arrays, and neither holds the store's lock for long. A table of messages brings thousands at once:
-its arrays are kept as they come, since a search through one is quick and sorting it is not.
+more are gathered into one pair of arrays, and two of these into one that is twice as long, up to a
+limit. So each entry is moved a few times, and most are never looked for before they are in a file:
+a lookup puts the first pair that is not yet in order of hash into it, and looks through the others
+as they are. So a lookup becomes a binary search in a few arrays where there are many lookups, and
+nothing is sorted where there are none. Neither holds the store's lock for long. A table of messages
+brings thousands at once: its arrays are kept as they come.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +31,18 @@ Hashes = npt.NDArray[np.uint32]
 Entries = tuple[Hashes, Int64s]
 
 
+class _Gathered(NamedTuple):
+    hashes: Hashes
+    positions: Int64s
+    is_sorted: bool = False
+
+
 class OpenKeys:
-    """Hashes with positions. Not thread-safe."""
+    """Hashes with positions. Not thread-safe, but for `sorted` beside `find`."""
 
     def __init__(self) -> None:
         self._small: list[Entries] = []
-        self._gathered: list[Entries] = []  # each in order of hash
+        self._gathered: list[_Gathered] = []
         self._large: list[Entries] = []
         self._count = 0
 
@@ -56,25 +64,36 @@ class OpenKeys:
     def _gather(self) -> None:
         group, self._small = self._small, []
         size = sum(len(hashes) for hashes, _ in group)
-        while self._gathered and len(self._gathered[-1][0]) <= 2 * size < GATHERED_ENTRIES_MAX:
-            group.append(self._gathered.pop())
+        while self._gathered and len(self._gathered[-1].hashes) <= 2 * size < GATHERED_ENTRIES_MAX:
+            group.append(self._gathered.pop()[:2])
             size += len(group[-1][0])
-        self._gathered.append(in_order(group))
+        self._gathered.append(_Gathered(*_joined(group)))
 
     def find(self, hash_value: int) -> list[int]:
         """Positions entered under a hash, in no order."""
         found: list[int] = []
-        for hashes, positions in self._gathered:
-            start = int(np.searchsorted(hashes, np.uint32(hash_value), side="left"))
-            stop = int(np.searchsorted(hashes, np.uint32(hash_value), side="right"))
-            found.extend(positions[start:stop].tolist())
+        self._sort_one()
+        for hashes, positions, is_sorted in self._gathered:
+            if is_sorted:
+                start = int(np.searchsorted(hashes, np.uint32(hash_value), side="left"))
+                stop = int(np.searchsorted(hashes, np.uint32(hash_value), side="right"))
+                found.extend(positions[start:stop].tolist())
+            else:
+                found.extend(positions[hashes == hash_value].tolist())
         for hashes, positions in (*self._small, *self._large):
             found.extend(positions[hashes == hash_value].tolist())
         return found
 
+    def _sort_one(self) -> None:
+        for number, (hashes, positions, is_sorted) in enumerate(self._gathered):
+            if not is_sorted:
+                self._gathered[number] = _Gathered(*in_order([(hashes, positions)]), True)
+                return
+
     def sorted(self) -> Entries:
         """All entries in order of hash."""
-        return in_order([*self._gathered, *self._small, *self._large])
+        gathered = [(hashes, positions) for hashes, positions, _ in self._gathered]
+        return in_order([*gathered, *self._small, *self._large])
 
     def take_over(self, other: OpenKeys) -> None:
         """Have another's entries as well; it must not be used any more."""
@@ -84,14 +103,18 @@ class OpenKeys:
         self._count += len(other)
 
 
-def _size(entries: Entries) -> int:
-    return len(entries[0])
+def _size(gathered: _Gathered) -> int:
+    return len(gathered.hashes)
+
+
+def _joined(group: list[Entries]) -> Entries:
+    hashes = np.concatenate([hashes for hashes, _ in group])
+    return hashes, np.concatenate([positions for _, positions in group])
 
 
 def in_order(group: list[Entries]) -> Entries:
     """All entries of these in order of hash, those of one hash as they come."""
-    hashes = np.concatenate([hashes for hashes, _ in group])
-    positions = np.concatenate([positions for _, positions in group])
+    hashes, positions = _joined(group)
     # Hash and place in one number: numpy sorts numbers many times quicker than it finds an order.
     places = hashes.astype(np.uint64) << _SHIFT | np.arange(len(hashes), dtype=np.uint64)
     places.sort()

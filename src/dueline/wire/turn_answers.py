@@ -6,13 +6,14 @@ frames take at most.
 
 from __future__ import annotations
 
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from dueline.message_rows import ROW_ID_END, ROW_ID_START, MessageRows
+from dueline.message_rows import ROW_HEAD, ROW_ID_END, ROW_ID_START, Head, MessageRows
 
 __all__ = ["ANSWER_KERNELS", "encode_answers"]
 
@@ -51,24 +52,30 @@ def encode_answers(  # noqa: PLR0913 - columns of one turn
     """The frames of these answers, one after the other, and where each of them ends.
 
     Args:
-        answers: a row of `ANSWER_WIDTH` numbers each; topic's start and end are filled in here.
+        answers: a row of `ANSWER_WIDTH` numbers each; what the heads say is filled in here.
         dues: of each message; 0: it is not delayed.
     """
-    topics = [head.topic.encode() for head in messages.heads]
-    ends = np.array([0, *accumulate(map(len, topics))], dtype=np.int64)
-    broker = broker_name.encode()
     rows = messages.rows
+    table, topics = _head_table(tuple(messages.heads))
+    answers[:, ANSWER_QUEUE_ID:] = table[rows[answers[:, ANSWER_FIRST_ROW], ROW_HEAD]]
+    broker = broker_name.encode()
     id_sizes = rows[:, ROW_ID_END] - rows[:, ROW_ID_START]
     longest = int(id_sizes.max()) + len(broker) + _HANDLE_SIZE_MAX
     size_max = len(answers) * (_FRAME_SIZE_MAX + 4 * longest) + len(rows) * _MESSAGE_ID_SIZE
     out = np.empty(size_max, dtype=np.uint8)
     answer_ends = np.empty(len(answers), dtype=np.int64)
-    heads = answers[:, ANSWER_TOPIC_START].copy()
-    answers[:, ANSWER_TOPIC_START] = ends[heads]
-    answers[:, ANSWER_TOPIC_END] = ends[heads + 1]
     size = kernels.write_answers(
-        *(messages.texts, rows, answers, np.frombuffer(b"".join(topics), dtype=np.uint8)),
+        *(messages.texts, rows, answers, topics),
         *(np.frombuffer(broker, dtype=np.uint8), np.frombuffer(store_host, dtype=np.uint8)),
         *(positions, offsets, dues, np.empty(longest, dtype=np.uint8), out, answer_ends),
     )
     return out[:size].tobytes(), answer_ends
+
+
+@lru_cache(maxsize=64)  # most turns have the heads of the one before
+def _head_table(heads: tuple[Head, ...]) -> tuple[Int64s, npt.NDArray[np.uint8]]:
+    """Queue ids, where topics start and end, and the topics. Nobody writes to them."""
+    topics = [head.topic.encode() for head in heads]
+    ends = [0, *accumulate(map(len, topics))]
+    table = [(head.queue_id, *span) for head, span in zip(heads, pairwise(ends), strict=True)]
+    return np.array(table, dtype=np.int64), np.frombuffer(b"".join(topics), dtype=np.uint8)

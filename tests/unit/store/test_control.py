@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 from tests.golden.layout import parse
 from tests.unit.store.making import int64s
 from tests.unit.store.recording import make_record
@@ -33,6 +35,25 @@ def test_control_is_read_back(entry: Control) -> None:
     assert found.numbers.tolist() == entry.numbers.tolist()
     assert record.store_ms == 77
     assert record.seq is None
+
+
+@given(
+    start=st.integers(0, 1 << 50),
+    count=st.integers(1, 5_000),
+    size=st.integers(0, 1 << 40),
+    store_ms=st.integers(0, 1 << 45),
+    numbers=st.lists(st.integers(0, 1 << 43), max_size=3),
+)
+def test_the_end_of_a_group_is_a_control_record(
+    start: int, count: int, size: int, store_ms: int, numbers: list[int]
+) -> None:
+    listed = int64s(*numbers)
+    places = [start] * count + [start + size]
+
+    end = control.group_end(places, store_ms, listed)
+
+    said = Control(kind=END, start=start, count=count, numbers=listed)
+    assert end == control.encode(said, position=start + size, store_ms=store_ms)
 
 
 def test_rocketmq_reads_it_as_rolled_back() -> None:

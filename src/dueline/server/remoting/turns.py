@@ -278,9 +278,6 @@ class Turns:
         frames, messages = sent.frames, sent.messages
         answers = np.empty((len(frames), ANSWER_WIDTH), dtype=np.int64)
         answers[:, :3] = frames[:, _ANSWERED]
-        queue_ids = np.array([head.queue_id for head in messages.heads], dtype=np.int64)
-        answers[:, 3] = queue_ids[frames[:, FRAME_HEAD]]
-        answers[:, 4] = frames[:, FRAME_HEAD]
         data, ends = encode_answers(
             kernels,
             messages,
