@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from tests.fuzz.corpus import saved
 from tests.fuzz.seeds import frames as seed_frames
+from tests.fuzz.showing import Showing
 from tests.unit.store.making import routed, take_window
 from tests.unit.store.packing import DUE_MS, USUAL_TEXT, packed_of, resealed, usual_record
 from tests.unit.store.row_making import rows_of
@@ -25,6 +26,7 @@ from tests.unit.wire.signature_making import KEYS, Signed, pads_of, turn_of
 from tests.unit.wire.turn_oracle import NOW_MS, changed, check, reader
 
 from dueline import compiled
+from dueline.broker.inflight.plain_rows import PLAIN_KERNELS
 from dueline.message import HOST_UNKNOWN, Message
 from dueline.message_rows import (
     ROW_BODY_END,
@@ -34,6 +36,7 @@ from dueline.message_rows import (
     Head,
     MessageRows,
 )
+from dueline.server.grpc.message_table import MESSAGE_KERNELS
 from dueline.server.process import KERNELS
 from dueline.store import Store, restore
 from dueline.store.block import BLOCK_KERNELS, Block
@@ -413,6 +416,7 @@ def main() -> None:
     bulk = Bulk(generator)
     packing = Packing(generator)
     reading = Reading(generator)
+    showing = Showing(generator, Kernels(PLAIN_KERNELS), Kernels(MESSAGE_KERNELS))
     fast_count = 0
     for number in range(count):
         inputs = sends() if number % 4 else others
@@ -425,6 +429,7 @@ def main() -> None:
         bulk.check()
         packing.check()
         reading.check()
+        showing.check()
         if number % 8 == 0:
             carrying.check()
         if number % 64 == 0 or not IS_PLAIN:
@@ -432,6 +437,7 @@ def main() -> None:
     assert bulk.made_count > count // 20
     assert packing.unpacked_count > count // 2
     assert reading.read_count > count // 20
+    assert showing.shown_count > count // 20
     print(f"{count} turns, {fast_count} sends read, {bulk.made_count} tables made")  # noqa: T201
 
 

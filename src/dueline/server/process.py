@@ -34,6 +34,7 @@ from dueline.broker.access import Access, AccessOptions, Management, Trail
 from dueline.broker.backups import RECEIPTS_FILE, Backups
 from dueline.broker.consumer_offsets import ConsumerOffsets
 from dueline.broker.housekeeping import Housekeeping
+from dueline.broker.inflight.plain_rows import PLAIN_KERNELS
 from dueline.broker.pipeline import PipelineStatus
 from dueline.broker.pipeline.deputy import Deputy
 from dueline.broker.pipeline.shortcut import Shortcut
@@ -53,6 +54,7 @@ from dueline.server.courier import Courier
 from dueline.server.descriptors import connection_files, raise_limit
 from dueline.server.encryption import tls_options
 from dueline.server.flight import FlightDoor
+from dueline.server.grpc.message_table import MESSAGE_KERNELS
 from dueline.server.grpc.port import GrpcPort, grpc_options
 from dueline.server.job_worker import JobWorker
 from dueline.server.receipts import ReceiptWriter
@@ -81,6 +83,7 @@ KERNELS: Final = (
     *(UNPACKING_KERNELS, COPY_KERNELS, STAMP_KERNELS, CRC_KERNELS),
     *(BLOCK_KERNELS, BULK_KERNELS, READ_KERNELS),
     *TURNS,
+    *(PLAIN_KERNELS, MESSAGE_KERNELS),
 )
 """What is compiled, or loaded, while the broker serves already: what was due while it was away can
 be copied first, by three modules of these."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 from dueline.message import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 
@@ -40,6 +40,8 @@ MAGIC_END_AT: Final = 7
 LONG_TOPIC_END: Final = 0xAB
 """The last byte of the magic number of a record whose topic's size has two bytes."""
 
+Joined = TypeVar("Joined", bytes, memoryview)
+"""Records one behind the other."""
 _U32: Final = struct.Struct(">I")
 SIZE_MAGIC: Final = struct.Struct(">II")
 SIZE_MAGIC_POSITION: Final = struct.Struct(">II20xq")
@@ -89,7 +91,7 @@ def with_queue_offset(record: bytes | memoryview, offset: int) -> bytes:
     return bytes(changed)
 
 
-def split(records: memoryview) -> Iterator[memoryview]:
+def split(records: Joined) -> Iterator[Joined]:
     """Each of the sound records that stand one behind the other."""
     at = 0
     while at < len(records):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 from dueline.broker.filters import Filter
@@ -18,7 +19,7 @@ from dueline.broker.inflight.lane_set import LaneSet
 from dueline.broker.inflight.log import Change, advance, finish, hold
 from dueline.message import decode_properties
 from dueline.store import ReadResult, ReadStatus
-from dueline.store.layout import properties_of, queue_offset_of
+from dueline.store.layout import properties_of, queue_offset_of, split
 from dueline.store.record import decode_checked
 
 __all__ = ["Take", "hash_group"]
@@ -137,8 +138,7 @@ class Take:
     def _take_all(self, lane: Lane, result: ReadResult) -> int:
         """Take what is wanted of what was read; returns the offset to go on from."""
         asks_each = lane.is_retry or self.wanted.matches is not None
-        for view in result.records:
-            data = bytes(view)
+        for data in chain.from_iterable(split(bytes(chunk)) for chunk in result.chunks):
             offset = queue_offset_of(data)
             if asks_each and not self._is_wanted(lane, offset, data):
                 continue

@@ -13,16 +13,20 @@ message have their length before them. See `schema` for the numbers.
 from __future__ import annotations
 
 import hashlib
+import logging
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from dueline import compiled
 from dueline.admission import RESERVED_PROPERTIES
 from dueline.broker.inflight import Held, Plain
+from dueline.broker.inflight.plain_rows import PLAIN_KERNELS
 from dueline.broker.retries import ATTEMPT_MAX
 from dueline.message import format_host
-from dueline.schedule import DELAY_NAMES
 from dueline.server.grpc.convert import MessageType, due_ms_of, proto_of, set_time, type_of
 from dueline.server.grpc.framing import framed
+from dueline.server.grpc.message_table import MEANING_NAMES, MESSAGE_KERNELS, write_table
 from dueline.server.grpc.stubs import message_class
 
 __all__ = ["MessageWriter"]
@@ -30,16 +34,10 @@ __all__ = ["MessageWriter"]
 _Received: Final = message_class("ReceiveMessageResponse")
 _Duration: Final = message_class("Duration")
 _INT64_END: Final = 1 << 63
-_MEANING: Final = DELAY_NAMES | {
-    "RETRY_TOPIC",
-    "TIMER_OUT_MS",
-    "TRACE_CONTEXT",
-    "TRAN_MSG",
-    "__BORNHOST",
-    "__SHARDINGKEY",
-}
-"""Properties that change more of a message than a field of their own."""
+SEVERAL: Final = 3
+"""Fewer are written one by one: a kernel's arrays take as long."""
 
+log = logging.getLogger(__name__)
 # Keys, in the order in which the fields are written.
 _MESSAGE: Final = b"\x12"  # of the answer
 _TOPIC, _USER, _SYSTEM, _BODY = b"\x0a", b"\x12", b"\x1a", b"\x22"  # of the message
@@ -69,6 +67,33 @@ class MessageWriter:
         self._head = _TOPIC + _sized(topic.SerializeToString())
         self._invisible = _INVISIBLE + _sized(duration.SerializeToString()) + _ATTEMPT
 
+    def write_all(self, messages: Sequence[Held]) -> list[bytes]:
+        """Messages as answers of their own, in their frames: the bytes of one or more in each.
+
+        A message that cannot be written is left out, and logged.
+        """
+        plain, kernels = compiled.ready(PLAIN_KERNELS), compiled.ready(MESSAGE_KERNELS)
+        if plain is None or kernels is None or len(messages) < SEVERAL:
+            return [self._shown(held) for held in messages]
+        data, ends = write_table(plain, kernels, messages, self._head, self._invisible)
+        parts: list[bytes] = []
+        start = before = 0
+        for held, end in zip(messages, ends, strict=True):
+            if end == before:
+                parts += (data[start:end], self._shown(held))
+                start = end
+            before = end
+        parts.append(data[start:])
+        return parts
+
+    def _shown(self, held: Held) -> bytes:
+        try:
+            return self.write(held)
+        except Exception:
+            # It has its attempts and then goes to the dead letters; its neighbours are received.
+            log.exception("a received message cannot be shown")
+            return b""
+
     def write(self, held: Held) -> bytes:
         """A message as an answer of its own, in its frame."""
         plain = held.plain()
@@ -90,7 +115,7 @@ class MessageWriter:
 
     def _quick(self, held: Held, plain: Plain) -> bytes:
         properties, body = held.properties, plain.body
-        if plain.is_delayed or not _MEANING.isdisjoint(properties):
+        if plain.is_delayed or not MEANING_NAMES.isdisjoint(properties):
             kind, born_host, due, end = _meaning(properties, plain)
         else:
             kind, born_host, due, end = _NORMAL, _host(plain.born_host), b"", b""

@@ -8,7 +8,6 @@ topic.
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any, Final
 
 from dueline.broker.inflight import ACK_COUNT_MAX, Ack, Held, Outcomes, Receive, ReceiveRequest
@@ -33,8 +32,6 @@ _Changed: Final = message_class("ChangeInvisibleDurationResponse")
 _Forwarded: Final = message_class("ForwardMessageToDeadLetterQueueResponse")
 
 _BEGUN: Final = framed(_Received(status=ok()).SerializeToString())
-
-log = logging.getLogger(__name__)
 
 
 class GrpcReceiving:
@@ -68,7 +65,7 @@ class GrpcReceiving:
         set_time(last.delivery_timestamp, self._parts.now_ms())
 
         def make() -> bytes:
-            shown = [_shown(writer, held, receive) for held in messages]
+            shown = writer.write_all(messages)
             return b"".join((_BEGUN, *shown, framed(last.SerializeToString())))
 
         # To unpack megabytes and to sum them up takes long enough for others to notice.
@@ -152,15 +149,6 @@ class GrpcReceiving:
         is_refusal = self._parts.clients.is_push_consumer(client_id)
         change = self._receiving.refuse if is_refusal else self._receiving.extend
         return change(group, topic, request.receipt_handle, invisible_ms)
-
-
-def _shown(writer: MessageWriter, held: Held, receive: Receive) -> bytes:
-    try:
-        return writer.write(held)
-    except Exception:
-        # It has its attempts and then goes to the dead letters; its neighbours are received.
-        log.exception("%s: a message of %s cannot be shown", receive.group, receive.topic)
-        return b""
 
 
 def _nothing() -> Any:

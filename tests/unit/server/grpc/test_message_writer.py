@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.store.recording import make_record
 
+from dueline import compiled
 from dueline.broker.inflight import Held
+from dueline.broker.inflight.plain_rows import PLAIN_KERNELS
 from dueline.message import encode_properties
+from dueline.server.grpc.message_table import MESSAGE_KERNELS
 from dueline.server.grpc.message_writer import MessageWriter
 from dueline.server.grpc.stubs import message_class
 from dueline.store.record import MARK_DELAYED, MARK_PRESENT, seal
@@ -69,6 +73,36 @@ def test_bytes_are_those_of_the_classes(held: Held, invisible_ms: int) -> None:
     assert Received.FromString(data[HEAD_SIZE:]) == expected
     if len(expected.message.user_properties) < 2:  # a map has no order
         assert data[HEAD_SIZE:] == expected.SerializeToString()
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_what_cannot_be_shown_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, is_compiled: bool
+) -> None:
+    if is_compiled:
+        pytest.importorskip("numba")
+        assert compiled.load([PLAIN_KERNELS, MESSAGE_KERNELS])
+    odd, usual = (
+        Held(
+            seal(make_record(properties=encode_properties(properties))),
+            receipt="r",
+            attempt=1,
+            visible_ms=0,
+        )
+        for properties in ({"TRAN_MSG": "true"}, {"TAGS": "a"})
+    )
+    made = writer()
+    expected = made.write(usual)
+    write = MessageWriter.write
+
+    def fail(self: MessageWriter, held: Held) -> bytes:
+        if held is odd:
+            raise ValueError("cannot be shown")
+        return write(self, held)
+
+    monkeypatch.setattr(MessageWriter, "write", fail)
+    with contextlib.nullcontext() if is_compiled else compiled.switched_off():
+        assert b"".join(made.write_all([usual, odd, usual])) == expected * 2
 
 
 @pytest.mark.parametrize(
