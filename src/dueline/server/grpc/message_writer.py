@@ -6,6 +6,8 @@ in the order of their numbers as protobuf does it, and what many messages share 
 the duration, times and hosts. What is rare (hosts of IPv6, compressed bodies, dead letters, text
 that is no UTF-8) goes through the classes (`convert.proto_of`), with the same result.
 
+Where a receive has several and kernels are ready, `message_kernels` writes the usual ones of them.
+
 A field is a key (its number, and how its value is written), and a value; a text, bytes and a
 message have their length before them. See `schema` for the numbers.
 """
