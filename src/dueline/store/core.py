@@ -66,6 +66,41 @@ _WRONG_OFFSETS_MAX: Final = 4096
 _log = logging.getLogger(__name__)
 
 
+class _Closing:
+    """`Core.closing_on_failure`: one for all, since every write passes it and it keeps nothing."""
+
+    def __init__(self, core: Core) -> None:
+        self._core: Final = core
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
+        self._core.fail(error)
+        if isinstance(error, OSError | BrokerError):
+            raise StoreFailed(
+                f"store {self._core.path} was closed by a failed write ({error}) while this was "
+                "written: it may be there or not; see to the disk, then open it again: "
+                "recovery decides",
+                path=str(self._core.path),
+            ) from error
+
+
+class _Indexing(_Closing):
+    """`Core.indexing`, likewise."""
+
+    def __enter__(self) -> None:
+        self._core.lock.acquire()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self._core.lock.release()
+
+
 class Core:
     """The open store's innards."""
 
@@ -113,6 +148,8 @@ class Core:
         self.commit_lock = threading.Lock()
         self.delay_lock = threading.Lock()
         self.observers = Observers()
+        self._closing: Final = _Closing(self)
+        self._indexing: Final = _Indexing(self)
         self._failure: BaseException | None = None
         self._is_closed = False
         self._wrong_offsets: dict[int, int] = {}
@@ -165,25 +202,13 @@ class Core:
         if self._failure is None:
             self._failure = error
 
-    @contextlib.contextmanager
-    def closing_on_failure(self) -> Iterator[None]:
+    def closing_on_failure(self) -> _Closing:
         """Close the store if something fails that leaves disk and memory apart.
 
         Raises:
             StoreFailed: in place of an error of the disk or of ours: bytes may be written.
         """
-        try:
-            yield
-        except BaseException as error:
-            self.fail(error)
-            if isinstance(error, OSError | BrokerError):
-                raise StoreFailed(
-                    f"store {self.path} was closed by a failed write ({error}) while this was "
-                    "written: it may be there or not; see to the disk, then open it again: "
-                    "recovery decides",
-                    path=str(self.path),
-                ) from error
-            raise
+        return self._closing
 
     @contextlib.contextmanager
     def closing_on_disk_error(self) -> Iterator[None]:
@@ -199,15 +224,13 @@ class Core:
             self.fail(error)
             self.check_open()
 
-    @contextlib.contextmanager
-    def indexing(self) -> Iterator[None]:
+    def indexing(self) -> _Indexing:
         """Hold `lock` while memory learns of records that are durable; a failure closes the store.
 
         Raises:
             StoreFailed: as `closing_on_failure`.
         """
-        with self.lock, self.closing_on_failure():
-            yield
+        return self._indexing
 
     @property
     def is_closed(self) -> bool:

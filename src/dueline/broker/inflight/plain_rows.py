@@ -1,7 +1,7 @@
 """Held records as rows of numbers: the array form of `holding.Plain`, for kernels of the doors.
 
 A row says where in the records' bytes something stands, or what it is. Records that are not of the
-usual kind have a row whose body begins at -1.
+usual kind have a row whose body begins at -1, and zeros.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Int64s = npt.NDArray[np.int64]
 def plain_rows(kernels: Any, records: Sequence[bytes]) -> tuple[Bytes8, Int64s]:
     """Records one behind the other, and a row for each; `kernels` are those of `PLAIN_KERNELS`."""
     data, ends = joined(records)
-    rows = np.empty((len(records), PLAIN_WIDTH), dtype=np.int64)
+    rows = np.zeros((len(records), PLAIN_WIDTH), dtype=np.int64)
     kernels.read_plain(data, ends, rows)
     return data, rows
 

@@ -14,7 +14,12 @@ import numpy as np
 
 from dueline.admission import RESERVED_PROPERTIES
 from dueline.broker.inflight import Held
-from dueline.broker.inflight.plain_rows import joined, plain_rows
+from dueline.broker.inflight.plain_rows import (
+    PLAIN_TEXT_END,
+    PLAIN_TEXT_START,
+    joined,
+    plain_rows,
+)
 from dueline.schedule import DELAY_NAMES
 
 __all__ = ["MEANING_NAMES", "MESSAGE_KERNELS", "write_table"]
@@ -71,7 +76,8 @@ def write_table(
     data, rows = plain_rows(plain_kernels, [held.data for held in messages])
     receipts, receipt_ends = joined([held.receipt.encode() for held in messages])
     attempts = np.array([held.attempt for held in messages], dtype=np.int64)
-    texts_max = GROWTH_MAX * (len(data) + len(receipts)) + len(invisible) + FIXED_SIZE_MAX
+    text_size = int((rows[:, PLAIN_TEXT_END] - rows[:, PLAIN_TEXT_START]).sum())
+    texts_max = GROWTH_MAX * text_size + len(receipts) + len(invisible) + FIXED_SIZE_MAX
     fixed_size = len(messages) * (len(head) + len(invisible) + FIXED_SIZE_MAX)
     out = np.empty(texts_max + len(data) + fixed_size, dtype=np.uint8)
     ends = np.empty(len(messages), dtype=np.int64)

@@ -395,7 +395,8 @@ class Channel(asyncio.Protocol):
             self.abort()
 
     def write_now(self, data: bytes | memoryview) -> None:
-        """The same at once, with what is ready: nothing else will be in this turn."""
+        """The same at once, with what is ready: nothing else will be in this turn. That the
+        connection is active is for the caller to say."""
         if self._unsent or self.room.is_paused:  # which may be too much: `write` says
             self.write((data,))
         elif self._transport is not None:

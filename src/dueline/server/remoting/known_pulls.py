@@ -174,7 +174,7 @@ class _Patterns:
                 if self._learn_count < LEARN_COUNT_MAX:
                     self._learn_count += 1
                 standing = known.standing
-                if standing is not None and not standing.admits(numbers[4], numbers[5]):
+                if standing is not None and not standing.admits(numbers.content, numbers.signature):
                     return None
                 return self._pulls.answer(known.head, numbers)
         if self._learn_count and end - start <= PATTERN_SIZE_MAX:

@@ -265,10 +265,11 @@ class Turns:
             unknown = OutcomeUnknown("the broker failed when it answered; the messages are kept")
             self._fail(sent, unknown, is_message=False)
             return
-        start = 0
+        start, now_s = 0, self._hub.loop.time()
         for share in sent.shares:
             end = int(ends[share.end - 1])
             self._hub.finish(share.channel, share.end - share.start, share.size_bytes)
+            share.channel.active_s = now_s
             share.channel.write_now(view[start:end])
             start = end
 
