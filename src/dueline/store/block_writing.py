@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from dueline.message_rows import ROW_LEVEL, MessageRows
 from dueline.store import control
 from dueline.store.append import Append
 from dueline.store.block import BLOCK_KERNELS, HEAD_QUEUE_ID, Block
-from dueline.store.consume_queue import UNIT_DTYPE
+from dueline.store.consume_queue import UNIT_SIZE
 from dueline.store.core import Core
 from dueline.store.kernels import Int64s
 from dueline.store.log import Log
@@ -182,17 +182,18 @@ class BlockPutter:
         """Let the consume queues point to records that are durable."""
         cuts = [0, *accumulate(counts.tolist())]
         starts = np.array(cuts[:-1], dtype=np.int64)
-        units = np.empty(len(positions), dtype=UNIT_DTYPE)
+        units = np.empty(UNIT_SIZE * len(positions), dtype=np.uint8)
         at = 0
         for block, rows in zip(blocks, chosen, strict=True):
             end = at + len(rows)
             kernels.write_units(
                 *(block.messages.rows, rows, block.sizes, positions[at:end], queues[at:end]),
-                *(starts, units.view(np.uint8)),
+                *(starts, units),
             )
             at = end
-        for place, name in enumerate(names):
-            self._core.queues.append_to(name, units[cuts[place] : cuts[place + 1]])
+        data = units.tobytes()
+        for name, (first, end) in zip(names, pairwise(cuts), strict=True):
+            self._core.queues.append_to(name, data[UNIT_SIZE * first : UNIT_SIZE * end])
 
     def _put_delayed(self, kernels: Any, blocks: list[Block]) -> None:
         """Append to the delay log; the caller holds its lock."""

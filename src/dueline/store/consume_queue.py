@@ -35,7 +35,15 @@ from dueline.store.queue_folder import queue_folder
 from dueline.store.shortage import full_disk_is_unavailable
 from dueline.store.unit_blocks import BLOCK_UNITS, UnitBlocks
 
-__all__ = ["UNIT_DTYPE", "UNIT_SIZE", "Check", "ConsumeQueue", "QueueUnits", "Shelf"]
+__all__ = [
+    "UNIT_DTYPE",
+    "UNIT_SIZE",
+    "Check",
+    "ConsumeQueue",
+    "QueueUnits",
+    "Shelf",
+    "pack_unit",
+]
 
 UNIT_DTYPE: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 UNIT_SIZE: Final = UNIT_DTYPE.itemsize
@@ -47,6 +55,8 @@ FILLER_UNIT: Final = (0).to_bytes(8, "big") + 0x7FFFFFFF.to_bytes(4, "big") + by
 assert UNIT_SIZE == len(FILLER_UNIT) == 20
 _place_in: Final = Struct(">qi").unpack_from
 """A unit's position and size."""
+pack_unit: Final = Struct(">qiq").pack
+"""A unit as files have it, of position, size and tags code."""
 
 QueueUnits = npt.NDArray[Any]
 Bytes8 = npt.NDArray[np.uint8]
@@ -129,11 +139,11 @@ class ConsumeQueue:
         self._tail = (end, bytearray())
         self.start, self.end, self.checks = start, end, checks
 
-    def append(self, units: QueueUnits) -> int:
-        """Add units at the end; returns the offset of the first."""
+    def append(self, units: bytes) -> int:
+        """Add units, as files have them, at the end; returns the offset of the first."""
         first = self.end
-        self._tail[1].extend(units.tobytes())
-        self.end = first + len(units)
+        self._tail[1].extend(units)
+        self.end = first + len(units) // UNIT_SIZE
         return first
 
     def read(self, offset: int, count: int) -> QueueUnits:

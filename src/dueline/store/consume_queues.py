@@ -19,8 +19,8 @@ import numpy as np
 from dueline.store.consume_queue import (
     FILE_UNITS_DEFAULT,
     UNIT_DTYPE,
+    UNIT_SIZE,
     ConsumeQueue,
-    QueueUnits,
     Repair,
     Shelf,
 )
@@ -114,14 +114,14 @@ class ConsumeQueues:
         units["size"] = sizes
         units["tags_code"] = tags_codes
         for number, rows in rows_by_queue(numbers):
-            self.append_to(number, units[rows])
+            self.append_to(number, units[rows].tobytes())
 
-    def append_to(self, number: int, units: QueueUnits) -> None:
-        """Add units to one queue."""
+    def append_to(self, number: int, units: bytes) -> None:
+        """Add units, as files have them, to one queue."""
         queue = self._queues[number]
         queue.append(units)
         self._dirty[queue] = None
-        self.open_count += len(units)
+        self.open_count += len(units) // UNIT_SIZE
 
     # Files
 

@@ -127,7 +127,7 @@ class Holes:
             core.commit.scatter(
                 rows.position + QUEUE_OFFSET_AT, offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
             )
-            core.queues.append_to(number, units)
+            core.queues.append_to(number, units.tobytes())
 
 
 def _lost_units(core: Core, damage: Sequence[Damage]) -> Lost:

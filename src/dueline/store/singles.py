@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dueline.store.consume_queue import UNIT_DTYPE
+from dueline.store.consume_queue import pack_unit
 from dueline.store.core import Core
 from dueline.store.draft import Draft
 from dueline.store.kernels import Int64s
@@ -54,8 +54,8 @@ def index(
 ) -> None:
     """Let the consume queues point to records that are durable, and wake their readers."""
     for number, of_queue in rows.items():
-        units = [(positions[row], sizes[row], drafts[row].tags_code) for row in of_queue]
-        core.queues.append_to(number, np.array(units, dtype=UNIT_DTYPE))
+        units = [pack_unit(positions[row], sizes[row], drafts[row].tags_code) for row in of_queue]
+        core.queues.append_to(number, b"".join(units))
     core.commit_keys.add(*key_rows(drafts, positions), position_end=core.commit.end)
     core.notify(list(rows))
 

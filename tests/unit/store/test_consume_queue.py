@@ -43,7 +43,7 @@ def queue(queues: ConsumeQueues) -> ConsumeQueue:
 
 def add(queues: ConsumeQueues, *positions: int, is_flushed: bool = True) -> None:
     """Put units into queue 0 of topic t, and into its files."""
-    queues.append_to(queues.number_of("t", 0), units_of(*positions))
+    queues.append_to(queues.number_of("t", 0), units_of(*positions).tobytes())
     if is_flushed:
         queues.flush(queues.begin_flush())
 
@@ -184,7 +184,7 @@ def test_flushed_units_survive_a_power_cut(tmp_path: Path, is_many: bool) -> Non
     queues = ConsumeQueues(files, tmp_path, 4, sync_each_max=0 if is_many else 100)
     for topic in ("t", "u"):
         for queue_id in range(3):
-            queues.append_to(queues.number_of(topic, queue_id), units_of(*range(5)))
+            queues.append_to(queues.number_of(topic, queue_id), units_of(*range(5)).tobytes())
     queues.flush(queues.begin_flush())
 
     files.power_cut(0)
@@ -230,7 +230,7 @@ def test_trim_of_everything_keeps_the_end(
     queues.trim(5000)
 
     assert (queue.start, queue.end) == (10, 10)
-    assert queue.append(units_of(5000)) == 10
+    assert queue.append(units_of(5000).tobytes()) == 10
     assert read_all(queue) == [5000]
 
 
@@ -405,7 +405,7 @@ def test_few_queues_have_a_block_at_a_time(tmp_path: Path) -> None:
     queues = ConsumeQueues(files, tmp_path, 4)
     count = COUNT_MAX + 3
     for number in range(count):
-        queues.append_to(queues.number_of("t", number), units_of(7 * number))
+        queues.append_to(queues.number_of("t", number), units_of(7 * number).tobytes())
     queues.flush(queues.begin_flush())
 
     for number in range(count):

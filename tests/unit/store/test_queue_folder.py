@@ -51,7 +51,7 @@ def units_of(position: int) -> QueueUnits:
 
 def fill(queues: ConsumeQueues, topics: list[str]) -> None:
     for number, topic in enumerate(topics):
-        queues.append_to(queues.number_of(topic, 0), units_of(number))
+        queues.append_to(queues.number_of(topic, 0), units_of(number).tobytes())
     queues.flush(queues.begin_flush())
 
 
