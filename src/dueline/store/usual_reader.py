@@ -61,17 +61,16 @@ class UsualReader:
 
         Args:
             near_count: further from the end, records are read only if they are in memory.
-
         """
         kernels = compiled.ready(READ_KERNELS)
         queue = self._queues.get(topic, queue_id)
         if kernels is None or queue is None:
             return None
-        start, end = queue.start, queue.end
         found = queue.at_hand(offset, count_max)
         if found is None:
             return None
         units, first, last = found
+        start, end = queue.start, queue.end  # behind the units, also if the queue has just grown
         if end - offset > near_count and not self._has(first, last):
             return None
         base = self._log.base_of(first)

@@ -14,12 +14,12 @@ import numpy.typing as npt
 from dueline.byte_kernels import four
 from dueline.compiled import BYTES, kernel
 
-__all__ = ["DIGEST_TEXT_SIZE", "put_md5"]
+__all__ = ["put_md5"]
 
 Bytes8 = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
 
-DIGEST_TEXT_SIZE: Final = 32
+_TEXT_SIZE: Final = 32
 _BLOCK: Final = 64
 _U: Final = np.uint64
 _LOW: Final = _U(0xFFFFFFFF)
@@ -93,7 +93,7 @@ def put_md5(out: Bytes8, at: int, data: Bytes8, start: int, end: int, work: Word
     for block in range((end - start + 8) // _BLOCK + 1):
         _take_block(data, start, end, block, words)
         _add_block(words, state)
-    for place in range(DIGEST_TEXT_SIZE):
+    for place in range(_TEXT_SIZE):
         byte = state[place // 8] >> _U(8 * (place // 2 % 4))
         out[at + place] = _HEX[byte >> _U(4) & _U(15) if place % 2 == 0 else byte & _U(15)]
-    return at + DIGEST_TEXT_SIZE
+    return at + _TEXT_SIZE
