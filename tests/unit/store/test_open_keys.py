@@ -70,3 +70,23 @@ def test_a_lookup_looks_at_few_arrays() -> None:
 
     assert max(counts) < open_keys.SMALL_COUNT_MAX + 20
     assert keys.find(49_999) == [49_999]
+
+
+def test_only_lookups_sort_and_each_no_more_than_one_array() -> None:
+    keys = OpenKeys()
+    expected = fill(keys, [4_000] * 160, seed=5)
+
+    def unsorted_count() -> int:
+        return sum(not each.is_sorted for each in keys._gathered)
+
+    count = unsorted_count()
+    assert count == len(keys._gathered) > 3
+    for number in range(count + 2):
+        assert sorted(keys.find(number)) == expected[number]
+        assert unsorted_count() == max(count - number - 1, 0)
+    later = fill(keys, [4_000] * 40, seed=6, first=1 << 40)
+    for value in range(60):
+        assert sorted(keys.find(value)) == sorted(expected[value] + later[value])
+    hashes, positions = keys.sorted()
+    assert hashes.tolist() == sorted(hashes.tolist())
+    assert len(set(positions.tolist())) == 200 * 4_000

@@ -85,3 +85,12 @@ def test_few_blocks_are_remembered(log: Log, memory: Memory) -> None:
 
     assert residence.has(0, 1)
     assert len(residence._found_s) == 1
+
+
+@pytest.mark.parametrize("end", [SEGMENT + 1, SEGMENT + BLOCK_SIZE_BYTES, 2 * SEGMENT])
+def test_what_is_in_two_segments_is_for_others_to_ask(log: Log, memory: Memory, end: int) -> None:
+    residence = Residence(log)
+
+    assert not residence.has(SEGMENT - 10, end)
+    assert not memory.asked
+    assert residence.has(SEGMENT - 10, SEGMENT)
