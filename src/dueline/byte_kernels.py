@@ -30,6 +30,7 @@ __all__ = [
     "put_bytes",
     "put_number",
     "put_short",
+    "row_of",
     "u32",
     "u64",
 ]
@@ -207,3 +208,16 @@ def index_of(data: Bytes8, start: int, end: int, byte: int) -> int:
     while at < len(part) and part[at] != byte:
         at += 1
     return start + at
+
+
+@kernel(f"int64({BYTES}, int64, int64, {BYTES}, int64[:, ::1], int64)")
+def row_of(data: Bytes8, start: int, end: int, texts: Bytes8, rows: Any, count: int) -> int:
+    """Which of the first rows says where in `texts` the bytes of data[start:end] stand, which are
+    one or more; -1: none. A row begins with a start and an end."""
+    for row in range(count):
+        first = rows[row, 0]
+        if rows[row, 1] - first != end - start or texts[first] != data[start]:
+            continue
+        if is_same(texts, first, data, start, end - start):
+            return row
+    return -1

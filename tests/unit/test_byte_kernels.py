@@ -123,3 +123,16 @@ def test_slices_are_compared_to_their_last_byte(kernels: Any) -> None:
             other[place] ^= 1 << seeded.randrange(8)
             assert not kernels.is_same(data, 40 - size, other, 40 - size, size)
             other[place] = data[place]
+
+
+def test_a_name_is_found_among_the_first_rows(kernels: Any) -> None:
+    texts = np.frombuffer(b"TAGSKEYSKEYStore_long_name", dtype=np.uint8)
+    rows = np.array([[0, 4, 7], [4, 8, 8], [8, 11, 9], [11, 26, 1]], dtype=np.int64)
+    names = {b"TAGS": 0, b"KEYS": 1, b"KEY": 2, b"Store_long_name"[1:]: -1, b"KEYT": -1, b"T": -1}
+    names[texts[11:26].tobytes()] = 3
+
+    for name, expected in names.items():
+        data = np.frombuffer(b"x" + name + b"x", dtype=np.uint8)
+        assert kernels.row_of(data, 1, 1 + len(name), texts, rows, 4) == expected
+        few = expected if expected < 2 else -1
+        assert kernels.row_of(data, 1, 1 + len(name), texts, rows, 2) == few

@@ -144,10 +144,9 @@ class BlockPutter:
             offsets = np.empty(len(sizes), dtype=np.int64)
             kernels.queue_offsets(queues, ends, offsets)
             mark = MARK_GROUP if is_group else 0
-            data = np.empty(int(np.add.reduce(sizes)) + append.end_size, dtype=np.uint8)
-            keys = _records(
-                *(kernels, data, blocks, chosen, positions, offsets),
-                *(core.store_host, store_ms, mark, 0),
+            data, keys = _records(
+                *(kernels, blocks, chosen, positions, offsets),
+                *(core.store_host, store_ms, mark, 0, append.end_size),
             )
             append.write_with_room(data)
             with core.indexing():
@@ -208,10 +207,9 @@ class BlockPutter:
             first_seq = core.next_seq
             offsets = self._delay_offsets(kernels, blocks, chosen)
             mark = MARK_DELAYED | group | first_seq
-            data = np.empty(int(np.add.reduce(sizes)) + append.end_size, dtype=np.uint8)
-            keys = _records(
-                *(kernels, data, blocks, chosen, positions, offsets),
-                *(core.store_host, store_ms, mark, 1),
+            data, keys = _records(
+                *(kernels, blocks, chosen, positions, offsets),
+                *(core.store_host, store_ms, mark, 1, append.end_size),
             )
             append.write_with_room(data)
             with core.indexing():
@@ -279,7 +277,6 @@ class BlockPutter:
 
 def _records(  # noqa: PLR0913 - columns of one append, private
     kernels: Any,
-    data: npt.NDArray[np.uint8],
     blocks: list[Block],
     chosen: list[Int64s],
     positions: Int64s,
@@ -288,18 +285,23 @@ def _records(  # noqa: PLR0913 - columns of one append, private
     store_ms: int,
     mark: int,
     mark_step: int,
-) -> tuple[npt.NDArray[np.uint32], Int64s]:
-    """Write the records to the beginning of `data`; their hashes with the position of each."""
+    room: int,
+) -> tuple[npt.NDArray[np.uint8], tuple[npt.NDArray[np.uint32], Int64s]]:
+    """The records' bytes with so much room behind them, and their hashes with the position of
+    each."""
+    cuts = [0]
+    for block, rows in zip(blocks, chosen, strict=True):
+        cuts.append(cuts[-1] + int(np.add.reduce(block.sizes_of(rows))))
+    data = np.empty(cuts[-1] + room, dtype=np.uint8)
     own_host = np.frombuffer(store_host, dtype=np.uint8)
     hashes, owners = [], []
-    at = start = 0
-    for block, rows in zip(blocks, chosen, strict=True):
+    at = 0
+    for block, rows, (start, stop) in zip(blocks, chosen, pairwise(cuts), strict=True):
         if not len(rows):
             continue
         end = at + len(rows)
         block.positions[rows] = positions[at:end]
         block.offsets[rows] = offsets[at:end]
-        stop = start + int(np.add.reduce(block.sizes_of(rows)))
         found = np.empty(block.hash_count, dtype=np.uint32)
         places = np.empty(block.hash_count, dtype=np.int64)
         messages = block.messages
@@ -314,8 +316,8 @@ def _records(  # noqa: PLR0913 - columns of one append, private
             raise AssertionError("records have another size than was planned")
         hashes.append(found[:count])
         owners.append(places[:count])
-        at, start = end, stop
-    return _joined(hashes), _joined(owners)
+        at = end
+    return data, (_joined(hashes), _joined(owners))
 
 
 def _end_of(log: Log, blocks: list[Block]) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from dueline.byte_kernels import TOPS, eight, first_marked, index_of, is_same, marked_same
+from dueline.byte_kernels import TOPS, eight, first_marked, index_of, marked_same, row_of
 from dueline.compiled import BYTES, kernel
 from dueline.message_rows import (
     ROW_ID_END,
@@ -174,29 +174,6 @@ def unescape(data: Bytes8, at: int, end: int, texts: Bytes8, out: int) -> int:
     return out
 
 
-@kernel(f"int64(uint8[::1], int64, int64, {BYTES}, int64[:, ::1])")
-def _action_of(texts: Bytes8, start: int, end: int, names: Bytes8, actions: Any) -> int:
-    """What the property of this name means; 0: nothing."""
-    for row in range(len(actions)):
-        first = actions[row, 0]
-        if actions[row, 1] - first != end - start or names[first] != texts[start]:
-            continue
-        if is_same(names, first, texts, start, end - start):
-            return actions[row, 2]
-    return 0
-
-
-@kernel("int64(uint8[::1], int64, int64, int64[:, ::1], int64)")
-def _is_named_before(texts: Bytes8, start: int, end: int, entries: Any, count: int) -> int:
-    for entry in range(count):
-        first = entries[entry, 0]
-        if entries[entry, 1] - first == end - start and is_same(
-            texts, first, texts, start, end - start
-        ):
-            return 1
-    return 0
-
-
 @kernel("int64(uint8[::1], int64, int64)")
 def _tag_code(texts: Bytes8, start: int, end: int) -> int:
     """Java's hash of ASCII text; beyond 32 bits: it is not ASCII."""
@@ -290,11 +267,12 @@ def read_properties(
                 separator = stop
             stop = _mark(texts, stop + 1, end)
         if separator > at and stop > separator + 1:
-            action = _action_of(texts, at, separator, names, actions)
+            known = row_of(texts, at, separator, names, actions, len(actions))
+            action = actions[known, 2] if known >= 0 else 0
             if action == ACTION_ODD or count == ENTRY_COUNT_MAX:
                 return -1
             if action != ACTION_DROP:
-                if _is_named_before(texts, at, separator, entries, count):
+                if row_of(texts, at, separator, texts, entries, count) >= 0:
                     return -1
                 if count:
                     texts[out] = 2

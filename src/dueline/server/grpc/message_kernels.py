@@ -27,16 +27,20 @@ from dueline.broker.inflight.plain_rows import (
 from dueline.broker.retries import ATTEMPT_MAX
 from dueline.byte_kernels import (
     index_of,
-    is_same,
     put_big,
     put_bytes,
     put_number,
+    row_of,
     u32,
 )
 from dueline.compiled import BYTES, kernel
 from dueline.server.grpc.md5_kernels import put_md5
 from dueline.server.grpc.message_table import (
     ENTRY_COUNT_MAX,
+    ENTRY_END,
+    ENTRY_KIND,
+    ENTRY_NAME,
+    ENTRY_NAME_END,
     FIXED_SIZE_MAX,
     GROWTH_MAX,
     KIND_DROP,
@@ -120,33 +124,12 @@ def _put_host(out: Bytes8, at: int, key: int, data: Bytes8, start: int) -> int:
     return at
 
 
-@kernel(f"int64({BYTES}, int64, int64, {BYTES}, int64[:, ::1])")
-def _kind_of(data: Bytes8, start: int, end: int, names: Bytes8, kinds: Any) -> Any:
-    """What a property of this name is."""
-    for row in range(len(kinds)):
-        first = kinds[row, 0]
-        if kinds[row, 1] - first != end - start or names[first] != data[start]:
-            continue
-        if is_same(names, first, data, start, end - start):
-            return kinds[row, 2]
-    return KIND_USER
-
-
-@kernel(f"boolean({BYTES}, int64, int64, int64[:, ::1], int64)")
-def _is_named_before(data: Bytes8, start: int, end: int, entries: Any, count: int) -> bool:
-    for entry in range(count):
-        first, size = entries[entry, 1], entries[entry, 2] - entries[entry, 1]
-        if size == end - start and is_same(data, first, data, start, size):
-            return True
-    return False
-
-
 @kernel(f"int64({BYTES}, int64, int64, {BYTES}, int64[:, ::1], int64[:, ::1])")
 def _read_properties(
     data: Bytes8, start: int, end: int, names: Bytes8, kinds: Any, entries: Any
 ) -> int:
-    """Kind, name and value of each property that is shown; returns how many, or -1: it is not one
-    of the usual kind."""
+    """Where name and value of each property that is shown stand, and its kind (`ENTRY_…`); returns
+    how many, or -1: they are not of the usual kind."""
     part = data[start:end]
     bits = np.uint8(0)
     for place in range(len(part)):
@@ -158,16 +141,17 @@ def _read_properties(
         stop = index_of(data, at, end, 2)
         separator = index_of(data, at, stop, 1)
         if at < separator < stop - 1:
-            kind = _kind_of(data, at, separator, names, kinds)
+            known = row_of(data, at, separator, names, kinds, len(kinds))
+            kind = kinds[known, 2] if known >= 0 else KIND_USER
             if kind == KIND_ODD or count == ENTRY_COUNT_MAX:
                 return -1
             if kind != KIND_DROP:
-                if _is_named_before(data, at, separator, entries, count):
+                if row_of(data, at, separator, data, entries, count) >= 0:
                     return -1
-                entries[count, 0] = kind
-                entries[count, 1] = at
-                entries[count, 2] = separator
-                entries[count, 3] = stop
+                entries[count, ENTRY_NAME] = at
+                entries[count, ENTRY_NAME_END] = separator
+                entries[count, ENTRY_END] = stop
+                entries[count, ENTRY_KIND] = kind
                 count += 1
         at = stop + 1
     return count
@@ -184,9 +168,9 @@ def _put_texts(out: Bytes8, at: int, data: Bytes8, entries: Any, count: int) -> 
     """Tag, keys and id, in the order of their numbers."""
     for kind in (KIND_TAG, KIND_KEYS, KIND_ID):
         for entry in range(count):
-            if entries[entry, 0] != kind:
+            if entries[entry, ENTRY_KIND] != kind:
                 continue
-            start, end = entries[entry, 2] + 1, entries[entry, 3]
+            start, end = entries[entry, ENTRY_NAME_END] + 1, entries[entry, ENTRY_END]
             if kind != KIND_KEYS:
                 at = _put_text(out, at, 0x0A if kind == KIND_TAG else 0x1A, data, start, end)
                 continue
@@ -203,9 +187,10 @@ def _put_texts(out: Bytes8, at: int, data: Bytes8, entries: Any, count: int) -> 
 def _put_users(out: Bytes8, at: int, data: Bytes8, entries: Any, count: int) -> int:
     """The user's own properties, as a map."""
     for entry in range(count):
-        if entries[entry, 0] != KIND_USER:
+        if entries[entry, ENTRY_KIND] != KIND_USER:
             continue
-        name, separator, end = entries[entry, 1], entries[entry, 2], entries[entry, 3]
+        name, separator = entries[entry, ENTRY_NAME], entries[entry, ENTRY_NAME_END]
+        end = entries[entry, ENTRY_END]
         size = 2 + _varint_size(separator - name) + separator - name
         size += _varint_size(end - separator - 1) + end - separator - 1
         out[at] = 0x12

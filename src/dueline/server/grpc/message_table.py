@@ -44,12 +44,15 @@ KIND_TAG: Final = 3
 KIND_KEYS: Final = 4
 KIND_ID: Final = 5
 
+ENTRY_NAME, ENTRY_NAME_END, ENTRY_END, ENTRY_KIND, ENTRY_WIDTH = range(5)
+"""Of a property; its value is between the ends, behind a separator."""
 ENTRY_COUNT_MAX: Final = 32
-GROWTH_MAX: Final = 4
-"""A property of four bytes, with its separators, has ten as an entry of a map; others grow less."""
+GROWTH_MAX: Final = 3
+"""A property of three bytes has eight as an entry of a map; others grow less."""
 FIXED_SIZE_MAX: Final = 512
 """Of a message without topic, properties, receipt and body."""
 _WORK_SIZE: Final = 20
+_ENTRIES: Final = (ENTRY_COUNT_MAX, ENTRY_WIDTH)
 
 _KINDS: Final = {
     **dict.fromkeys(RESERVED_PROPERTIES, KIND_DROP),
@@ -85,7 +88,7 @@ def write_table(
         *(data, rows, receipts, receipt_ends, attempts),
         *(np.frombuffer(head, dtype=np.uint8), np.frombuffer(invisible, dtype=np.uint8)),
         *(_NAMES, _TABLE, np.empty(texts_max, dtype=np.uint8)),
-        *(np.empty(_WORK_SIZE, dtype=np.uint64), np.empty((ENTRY_COUNT_MAX, 4), dtype=np.int64)),
+        *(np.empty(_WORK_SIZE, dtype=np.uint64), np.empty(_ENTRIES, dtype=np.int64)),
         *(out, ends),
     )
     found = ends.tolist()

@@ -40,6 +40,7 @@ SEVERAL: Final = 3
 """Fewer are written one by one: a kernel's arrays take as long."""
 
 log = logging.getLogger(__name__)
+
 # Keys, in the order in which the fields are written.
 _MESSAGE: Final = b"\x12"  # of the answer
 _TOPIC, _USER, _SYSTEM, _BODY = b"\x0a", b"\x12", b"\x1a", b"\x22"  # of the message
@@ -56,12 +57,14 @@ _ATTEMPT, _GROUP, _TRACE = b"\x80\x01", b"\x8a\x01", b"\x92\x01"
 class MessageWriter:
     """Writes the messages of one receive."""
 
-    def __init__(self, topic: Any, invisible_ms: int) -> None:
+    def __init__(self, topic: Any, invisible_ms: int, *, group: str) -> None:
         """Begin.
 
         Args:
             topic: as the client named it.
+            group: who receives; for the log.
         """
+        self._group = group
         self._topic = topic
         self._invisible_ms = invisible_ms
         duration = _Duration()
@@ -93,7 +96,7 @@ class MessageWriter:
             return self.write(held)
         except Exception:
             # It has its attempts and then goes to the dead letters; its neighbours are received.
-            log.exception("a received message cannot be shown")
+            log.exception("%s: a message of %s cannot be shown", self._group, self._topic.name)
             return b""
 
     def write(self, held: Held) -> bytes:

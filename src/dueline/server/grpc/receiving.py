@@ -60,7 +60,8 @@ class GrpcReceiving:
 
     async def _written(self, messages: list[Held], request: Any, receive: Receive) -> bytes:
         """All answers to a receive: that it went well, each message, and when that was."""
-        writer = MessageWriter(request.message_queue.topic, receive.invisible_ms)
+        topic = request.message_queue.topic
+        writer = MessageWriter(topic, receive.invisible_ms, group=receive.group)
         last = _Received()
         set_time(last.delivery_timestamp, self._parts.now_ms())
 

@@ -57,11 +57,11 @@ def test_more_properties_than_there_is_room_for_are_left_out() -> None:
 
 @pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
 def test_no_reserved_property_is_shown_as_the_users(name: str) -> None:
-    (plain, *_), (data, ends) = (
-        written([held(b"")]),
-        written([held(encode_properties({name: "value-of-it"}))]),
-    )
+    without, _ = written([held(b"")])
 
-    is_shown = name in ("TAGS", "KEYS", "UNIQ_KEY")
-    assert (b"value-of-it" in data) == is_shown
-    assert ends == [0] or data == plain or is_shown
+    data, ends = written([held(encode_properties({name: "value-of-it"}))])
+
+    if name in ("TAGS", "KEYS", "UNIQ_KEY"):
+        assert b"value-of-it" in data
+    else:
+        assert ends == [0] or data == without

@@ -58,7 +58,7 @@ held_messages = st.builds(
 
 def writer(invisible_ms: int = 30_500) -> MessageWriter:
     topic = message_class("Resource")(resource_namespace="ns", name="orders")
-    return MessageWriter(topic, invisible_ms)
+    return MessageWriter(topic, invisible_ms, group="billing")
 
 
 @given(held=held_messages, invisible_ms=st.sampled_from([1, 30_500, 43_200_000]))
@@ -77,7 +77,7 @@ def test_bytes_are_those_of_the_classes(held: Held, invisible_ms: int) -> None:
 
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_what_cannot_be_shown_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, is_compiled: bool
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_compiled: bool
 ) -> None:
     if is_compiled:
         pytest.importorskip("numba")
@@ -103,6 +103,7 @@ def test_what_cannot_be_shown_is_left_out(
     monkeypatch.setattr(MessageWriter, "write", fail)
     with contextlib.nullcontext() if is_compiled else compiled.switched_off():
         assert b"".join(made.write_all([usual, odd, usual])) == expected * 2
+    assert caplog.messages == ["billing: a message of orders cannot be shown"]
 
 
 @pytest.mark.parametrize(
