@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -79,7 +81,7 @@ def world_of(folder: Path, *, is_compiled: bool, limits: Limits | None = None) -
             assert compiled.load(KERNELS)
             reader = TurnReader(LIMITS, row_actions())
             world.hub.turns = Turns(world.hub, world.context, sends, reader, size_bytes_min=0)
-        world.store._core.ids.prefix = "0A" * 10  # type: ignore[misc]
+        world.store._core.ids.prefix = _PREFIX  # type: ignore[misc]
         for topic in ("t", "topic-2"):
             world.broker.topics.ensure(topic, queue_count=4)
         world.broker.save()
@@ -109,11 +111,13 @@ def contents(world: RemotingWorld) -> list[Any]:
             view = store.read(topic, queue_id, offset, count_max=1).records[0]
             record = bytes(view)
             # Neither where it stands nor which group it was written with.
-            found.append((topic, queue_id, record[:28] + record[36:76] + record[84:]))
+            kept = record[4:28] + record[36:76] + record[84:]
+            found.append((topic, queue_id, len(record), without_made_ids(kept)))
     pending = store._core.timeline.open.units()
     for position, size in zip(pending.position.tolist(), pending.size.tolist(), strict=True):
         (record,) = unpacked_rows(bytes(store._core.delay.read(position, size)), [position])
-        found.append(record[:28] + record[36:76] + record[84:])
+        kept = record[4:28] + record[36:76] + record[84:]
+        found.append((len(record), without_made_ids(kept)))
     return found
 
 
@@ -122,7 +126,11 @@ def told(answers: list[dict[int, list[Command]]]) -> list[Any]:
     return [
         {
             opaque: [
-                (each.code, each.remark, {k: v for k, v in each.ext.items() if k != "msgId"})
+                (
+                    each.code,
+                    each.remark,
+                    {name: said(name, text) for name, text in each.ext.items() if name != "msgId"},
+                )
                 for each in commands
             ]
             for opaque, commands in found.items()
@@ -131,6 +139,20 @@ def told(answers: list[dict[int, list[Command]]]) -> list[Any]:
     ]
 
 
+def said(name: str, text: str) -> bytes:
+    """A field of an answer, without the id if the broker has made one."""
+    is_handle = name == "recallHandle"
+    return without_made_ids(base64.urlsafe_b64decode(text) if is_handle else text.encode())
+
+
+def without_made_ids(data: bytes) -> bytes:
+    """Ids that the broker makes are counted, also those of messages that are then refused, and
+    those are looked at sooner or later than what comes before them is written."""
+    return _MADE_ID.sub(b"made", data)
+
+
+_PREFIX = "0A" * 10
+_MADE_ID = re.compile(b"%b[0-9A-F]{12}" % _PREFIX.encode())
 _OTHER = Command(code=9_999, opaque=5).encode()
 _PIECES = st.lists(sends() | st.just(_OTHER), max_size=5).map(b"".join)
 
