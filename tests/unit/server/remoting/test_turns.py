@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +14,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 from tests.conftest import EXAMPLES
+from tests.unit.server.remoting.made_ids import PREFIX, said, without_made_ids
 from tests.unit.server.remoting.world import Client, RemotingWorld, remoting_world
 from tests.unit.store.packing import unpacked_rows
 from tests.unit.wire.turn_oracle import sends
@@ -81,7 +80,7 @@ def world_of(folder: Path, *, is_compiled: bool, limits: Limits | None = None) -
             assert compiled.load(KERNELS)
             reader = TurnReader(LIMITS, row_actions())
             world.hub.turns = Turns(world.hub, world.context, sends, reader, size_bytes_min=0)
-        world.store._core.ids.prefix = _PREFIX  # type: ignore[misc]
+        world.store._core.ids.prefix = PREFIX  # type: ignore[misc]
         for topic in ("t", "topic-2"):
             world.broker.topics.ensure(topic, queue_count=4)
         world.broker.save()
@@ -125,34 +124,17 @@ def told(answers: list[dict[int, list[Command]]]) -> list[Any]:
     """Answers without the places in the log, where groups are cut otherwise."""
     return [
         {
-            opaque: [
-                (
-                    each.code,
-                    each.remark,
-                    {name: said(name, text) for name, text in each.ext.items() if name != "msgId"},
-                )
-                for each in commands
-            ]
+            opaque: [(each.code, each.remark, fields_of(each)) for each in commands]
             for opaque, commands in found.items()
         }
         for found in answers
     ]
 
 
-def said(name: str, text: str) -> bytes:
-    """A field of an answer, without the id if the broker has made one."""
-    is_handle = name == "recallHandle"
-    return without_made_ids(base64.urlsafe_b64decode(text) if is_handle else text.encode())
+def fields_of(answer: Command) -> dict[str, bytes]:
+    return {name: said(name, text) for name, text in answer.ext.items() if name != "msgId"}
 
 
-def without_made_ids(data: bytes) -> bytes:
-    """Ids that the broker makes are counted, also those of messages that are then refused, and
-    those are looked at sooner or later than what comes before them is written."""
-    return _MADE_ID.sub(b"made", data)
-
-
-_PREFIX = "0A" * 10
-_MADE_ID = re.compile(b"%b[0-9A-F]{12}" % _PREFIX.encode())
 _OTHER = Command(code=9_999, opaque=5).encode()
 _PIECES = st.lists(sends() | st.just(_OTHER), max_size=5).map(b"".join)
 
